@@ -1,0 +1,1 @@
+"""How it is done: the stages, their storage and their cost. Nothing here imports Dagster."""

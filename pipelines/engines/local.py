@@ -1,0 +1,110 @@
+"""Run tasks on this machine, in a pool of worker processes. What a task is stands in `pipelines/engines/task.py`."""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection
+
+import pyarrow as pa
+
+from pipelines.engines.task import Progress, Result, Task, perform
+from pipelines.store import Store
+
+
+class WorkerKilled(RuntimeError):
+    """A worker process died without an error of its own."""
+
+
+@dataclass
+class Engine:
+    """Runs tasks and remembers which results it handed out.
+
+    workers: processes at work at once. attempt: who pays (see `pipelines/costs/ledger.py`). The results of tasks, and
+    so every byte of every dataset, do not depend on the number of workers.
+    """
+
+    store: Store
+    workers: int
+    attempt: str = ""
+    results: list[Result] = field(default_factory=list)
+    progress: Progress = field(default_factory=Progress)
+
+    def charged_to(self, attempt: str) -> "Engine":
+        """The same engine with an empty memory, working for another attempt."""
+        return replace(self, attempt=attempt, results=[], progress=Progress())
+
+    def run(self, task: Task) -> Result:
+        """One task, in this process: for tasks that need the whole machine or launch a process of their own."""
+        self._start([task])
+        result = Result.load(self.store, task.key)
+        if result is None:
+            result = perform(self.store, task, self.attempt, count_children=True)
+        self._finished(result, task)
+        return result
+
+    def map(self, tasks: Sequence[Task]) -> list[Result]:
+        """All tasks, in the pool; results in the order of the tasks. The first error stops the rest and is raised."""
+        self._start(tasks)
+        found: list[Result | None] = [Result.load(self.store, task.key) for task in tasks]
+        for task, result in zip(tasks, found, strict=True):
+            if result is not None:
+                self._finished(result, task)
+        open_tasks = [index for index, result in enumerate(found) if result is None]
+        if self.workers == 1 or len(open_tasks) == 1:
+            for index in open_tasks:
+                found[index] = result = perform(self.store, tasks[index], self.attempt)
+                self._finished(result, tasks[index])
+        elif open_tasks:
+            for index, result in self._pooled({index: tasks[index] for index in open_tasks}):
+                found[index] = result
+                self._finished(result, tasks[index])
+        return [result for result in found if result is not None]
+
+    def _pooled(self, tasks: dict[int, Task]) -> Iterator[tuple[int, Result]]:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(sorted({task.run.__module__ for task in tasks.values()}))
+        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
+        try:
+            waiting: dict[Future[Result], int] = {
+                pool.submit(perform, self.store, task, self.attempt): index for index, task in tasks.items()
+            }
+            while waiting:
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield waiting.pop(future), future.result()
+        except BrokenProcessPool:
+            raise WorkerKilled(
+                f"a worker process of {next(iter(tasks.values())).stage} was killed, most often by the system running "
+                "out of memory; use fewer workers (engine.workers) or smaller shards (ingest.shard_megabytes)"
+            ) from None
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _start(self, tasks: Sequence[Task]) -> None:
+        self.progress.stage = tasks[0].stage if tasks else ""
+        self.progress.done = self.progress.reused = self.progress.rows_done = 0
+        self.progress.total = len(tasks)
+        self.progress.rows_total = sum(task.rows for task in tasks)
+
+    def _finished(self, result: Result, task: Task) -> None:
+        self.results.append(result)
+        self.progress.done += 1
+        self.progress.reused += result.reused
+        self.progress.rows_done += task.rows
+
+
+def _start_worker() -> None:
+    """End with the owner, however it ends, and leave the other cores to the other workers."""
+    pa.set_cpu_count(1)
+    owner = multiprocessing.parent_process()
+    assert owner is not None
+    threading.Thread(target=_end_with, args=(owner.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)

@@ -1,0 +1,178 @@
+"""A task: one unit of cached work, described by what it depends on. Engines run it; this module says what it is.
+
+The key of a task hashes its stage, parameters and input objects, so a result is reused whenever nothing that it
+depends on changed: that one rule is resume, increment and memo.
+"""
+
+import resource
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.dataset import Part, PartKind, Parts, Shard, parts_from, parts_record, read_table, write_shard
+from pipelines.store import Store, digest
+
+
+@dataclass(frozen=True)
+class File:
+    """A named file that a task made. kind 'tokens' for token shards. rows: documents in it, where it holds any."""
+
+    name: str
+    content: bytes | Path
+    kind: PartKind = "files"
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts and figures of a task, JSON values only. Engines hand them back; the stage adds them up."""
+
+    values: dict[str, Any]
+
+
+Made = tuple[str, pa.Table | File] | Stats
+"""What a task yields: (part name, table or file), and at most one `Stats`."""
+
+
+class Inputs:
+    """The objects that a task may read: `tables` row-aligned tables of one shard, `broadcast` whatever all share."""
+
+    def __init__(self, store: Store, objects: Sequence[str], broadcast: Sequence[str]) -> None:
+        self._store = store
+        self._objects = objects
+        self._broadcast = broadcast
+
+    def table(self, index: int = 0, columns: Sequence[str] | None = None) -> pa.Table:
+        """The index-th aligned input, as a table."""
+        return read_table(self._store, self._objects[index], columns)
+
+    def broadcast_table(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The index-th broadcast input, as a table."""
+        return read_table(self._store, self._broadcast[index], columns)
+
+    def broadcast_path(self, index: int) -> Path:
+        """The index-th broadcast input, as a local file (model files, token files)."""
+        return self._store.path(self._broadcast[index])
+
+    @property
+    def broadcast_count(self) -> int:
+        """How many broadcast inputs there are."""
+        return len(self._broadcast)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work whose result depends on nothing but what stands here.
+
+    run: a function of a module (picklable) from (inputs, payload) to what it made. stage: dotted name, for the key and
+    for people. version: of the stage's code; raise it when results change. params: what of the parameters matters.
+    inputs: aligned input objects. broadcast: objects every task of the stage shares. payload: how to do it (paths to
+    read, a log to write to), not part of the key: it must not change what comes out.
+    """
+
+    run: Callable[[Inputs, Any], Iterable[Made]]
+    stage: str
+    version: int
+    params: dict[str, Any]
+    inputs: tuple[str, ...] = ()
+    broadcast: tuple[str, ...] = ()
+    payload: Any = None
+    rows: int = 0
+
+    @property
+    def key(self) -> str:
+        """The action key: 64 hex digits."""
+        return digest(
+            {
+                "stage": self.stage,
+                "version": self.version,
+                "params": self.params,
+                "inputs": list(self.inputs),
+                "broadcast": list(self.broadcast),
+                "pyarrow": pa.__version__,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a task made, now or earlier. `made_by`: the attempt that paid for it. `cpu_seconds`: its own use."""
+
+    key: str
+    parts: Parts
+    stats: dict[str, Any]
+    cpu_seconds: float
+    wall_seconds: float
+    made_by: str
+    reused: bool
+
+    @classmethod
+    def load(cls, store: Store, key: str) -> "Result | None":
+        """The standing result of an action, or None when it has to be done."""
+        record = store.action(key)
+        if record is None:
+            return None
+        return cls._from(record, reused=True)
+
+    @classmethod
+    def _from(cls, record: dict[str, Any], *, reused: bool) -> "Result":
+        fields = ("key", "stats", "cpu_seconds", "wall_seconds", "made_by")
+        return cls(**{f: record[f] for f in fields}, parts=parts_from(record["parts"]), reused=reused)
+
+
+def perform(store: Store, task: Task, attempt: str, *, count_children: bool = False) -> Result:
+    """Run one task in this process, store what it makes, record the action.
+
+    count_children: charge ended child processes too (tasks that launch a process of their own).
+    """
+    parts: dict[str, list[Shard]] = {}
+    kinds: dict[str, PartKind] = {}
+    stats: dict[str, Any] = {}
+    cpu_before, wall_before = _cpu_seconds(count_children), time.monotonic()
+    for made in task.run(Inputs(store, task.inputs, task.broadcast), task.payload):
+        if isinstance(made, Stats):
+            stats = made.values
+            continue
+        part, content = made
+        if isinstance(content, File):
+            raw = content.content
+            size = raw.stat().st_size if isinstance(raw, Path) else len(raw)
+            name = store.put_file(raw) if isinstance(raw, Path) else store.put(raw)
+            parts.setdefault(part, []).append(Shard(name, size, content.rows, content.name))
+            kinds[part] = content.kind
+        else:
+            parts.setdefault(part, []).append(write_shard(store, part, content))
+            kinds[part] = "table"
+    record = {
+        "key": task.key,
+        "stage": task.stage,
+        "parts": parts_record({name: Part(kinds[name], tuple(shards)) for name, shards in parts.items()}),
+        "stats": stats,
+        "cpu_seconds": _cpu_seconds(count_children) - cpu_before,
+        "wall_seconds": time.monotonic() - wall_before,
+        "made_by": attempt,
+    }
+    standing = store.record_action(task.key, record)
+    return Result._from(standing, reused=standing["made_by"] != attempt)
+
+
+def _cpu_seconds(count_children: bool) -> float:
+    who = [resource.RUSAGE_SELF, *([resource.RUSAGE_CHILDREN] if count_children else [])]
+    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, who))
+
+
+@dataclass
+class Progress:
+    """How far an attempt's tasks are: read by heartbeats, written by the engine."""
+
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    reused: int = 0
+    rows_done: int = 0
+    rows_total: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
