@@ -1,0 +1,1 @@
+"""What Dagster runs: definitions, jobs and the `corpusmill` command."""

@@ -1,0 +1,1 @@
+"""What assets are given: settings, datasets, engine, meter, prices, launcher."""

@@ -1,0 +1,1 @@
+"""What was spent: the ledger of attempts, what each cost, and what lies behind a dataset."""

@@ -1,0 +1,16 @@
+"""Clean documents: repaired text with a language."""
+
+from assets.metered import asset
+from pipelines.clean.params import CleanParams
+from pipelines.clean.stage import clean
+from pipelines.dataset import Dataset, Draft
+from pipelines.engines.local import Engine
+
+
+@asset(group="cleaning", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+def clean_documents(raw_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
+    """Documents with broken text repaired, white space settled and their language told.
+
+    What was too short or in an unwanted language is dropped, with its reason in the part `decisions`.
+    """
+    return clean(raw_documents, config, engine)

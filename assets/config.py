@@ -1,0 +1,57 @@
+"""A stage's parameters as the typed form of Dagster's launchpad, with the profile's values as defaults."""
+
+from typing import Any, TypeVar, get_args, get_origin
+
+import dagster as dg
+from pydantic import Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from pipelines.profile import Params, describe
+
+Model = TypeVar("Model", bound=Params)
+
+
+def config_class(values: Params, name: str) -> type[dg.Config]:
+    """A Dagster config with the fields, descriptions and values of `values`; nested models become nested forms."""
+    fields: dict[str, Any] = {}
+    for key, info in type(values).model_fields.items():
+        value = getattr(values, key)
+        if isinstance(value, Params):
+            below = config_class(value, f"{name}_{key}")
+            fields[key] = (below, Field(default=below(), description=info.description))
+        else:
+            fields[key] = (_form_type(info), Field(default=value, description=_described(info)))
+    return create_model(name, __base__=dg.Config, **fields)
+
+
+def params_from(config: dg.Config, model: type[Model]) -> Model:
+    """The parameters that a launchpad form holds. Raises `dg.Failure` naming key and range where they don't fit."""
+    try:
+        return model.model_validate(config.model_dump())
+    except ValidationError as error:
+        told = "; ".join(f"config.{describe(detail, model)}" for detail in error.errors())
+        raise dg.Failure(told, allow_retries=False) from None
+
+
+def _form_type(info: FieldInfo) -> Any:
+    """The field's type as Dagster's forms know it: choices are strings there, and checked when they arrive."""
+    annotation = info.annotation
+    choices = get_args(annotation)
+    if choices and get_origin(annotation) is not None and all(isinstance(choice, str) for choice in choices):
+        return str
+    return annotation
+
+
+def _described(info: FieldInfo) -> str | None:
+    choices = [choice for choice in get_args(info.annotation) if isinstance(choice, str)]
+    ranges = [
+        f"{sign} {getattr(bound, key)}"
+        for bound in info.metadata
+        for key, sign in _SIGNS.items()
+        if hasattr(bound, key)
+    ]
+    allowed = " or ".join(choices) or ", ".join(ranges)
+    return f"{info.description} ({allowed})" if info.description and allowed else info.description
+
+
+_SIGNS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}

@@ -1,0 +1,23 @@
+"""Duplicates: found over all sources at once, removed source by source."""
+
+from assets.metered import asset
+from pipelines.dataset import Dataset, Draft
+from pipelines.dedup.params import DedupParams
+from pipelines.dedup.stage import drop_duplicates, find_duplicates
+from pipelines.engines.local import Engine
+
+
+@asset(group="deduplication", kinds={"numba", "parquet"}, shows="clusters")
+def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: Engine) -> Draft:
+    """Which documents are copies or near-copies of another one that stays, over all sources.
+
+    Copies are found by hash, near-copies by MinHash; each removed document is similar enough to the one kept in its
+    place, and an earlier source of the profile wins over a later one.
+    """
+    return find_duplicates(clean_documents, config, engine)
+
+
+@asset(group="deduplication", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+def unique_documents(clean_documents: Dataset, duplicate_clusters: Dataset, engine: Engine) -> Draft:
+    """Clean documents with all but one member of every duplicate cluster removed."""
+    return drop_duplicates(clean_documents, duplicate_clusters, engine)

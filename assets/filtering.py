@@ -1,0 +1,56 @@
+"""Scores of documents, and the decision which of them pass."""
+
+from assets.metered import asset
+from pipelines.dataset import Dataset, Draft
+from pipelines.engines.local import Engine
+from pipelines.filters.decide import filter_documents
+from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
+from pipelines.filters.perplexity import score_perplexity, train_perplexity
+from pipelines.filters.toxicity import score_toxicity
+
+
+@asset(group="filtering", kinds={"sklearn", "parquet"}, shows="toxicity", partitioned_by_source=True)
+def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: Engine) -> Draft:
+    """How likely the worst passage of each document is toxic, by a linear screen.
+
+    Documents in a language that the screen does not know get no score instead of a low one.
+    """
+    return score_toxicity(unique_documents, config, engine)
+
+
+@asset(
+    group="filtering",
+    kinds={"numba"},
+    shows="perplexity_model",
+    narrow={"unique_documents": lambda profile: profile.references},
+)
+def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
+    """Two n-gram language models, each trained on one half of the reference sources.
+
+    A document is scored by the model of the half that it does not belong to, so no model scores text that it saw.
+    """
+    return train_perplexity(unique_documents, config, engine)
+
+
+@asset(group="filtering", kinds={"numba", "parquet"}, shows="perplexity", partitioned_by_source=True)
+def perplexity_scores(
+    unique_documents: Dataset, perplexity_model: Dataset, config: PerplexityParams, engine: Engine
+) -> Draft:
+    """How surprising each document is to the language model of the reference sources."""
+    return score_perplexity(unique_documents, perplexity_model, config, engine)
+
+
+@asset(group="filtering", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+def filtered_documents(
+    unique_documents: Dataset,
+    toxicity_scores: Dataset,
+    perplexity_scores: Dataset,
+    perplexity_model: Dataset,
+    config: FilterParams,
+    engine: Engine,
+) -> Draft:
+    """Documents that pass every rule; the part `decisions` says for each document which rule decided, and why.
+
+    Scores are read, not made: a changed threshold decides again and scores nothing.
+    """
+    return filter_documents(unique_documents, toxicity_scores, perplexity_scores, perplexity_model, config, engine)

@@ -1,0 +1,267 @@
+"""The project's own asset decorator: nothing that it builds escapes the meter.
+
+A body sees one source at a time and returns a `Draft`; the decorator opens and closes one attempt per (asset,
+source), gives the draft its version, and attaches the cost. Assets are built for a profile by `build`, not at import.
+What the metadata says is `assets/metadata.py`.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakSet
+
+import dagster as dg
+
+from assets.config import config_class, params_from
+from assets.metadata import failure_metadata, materialization_metadata, table_schema
+from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
+from pipelines.costs.meter import Meter
+from pipelines.dataset import Dataset, Draft, MixedVersions, Version, seal
+from pipelines.engines.local import Engine
+from pipelines.ingest.params import Source
+from pipelines.prices.book import PriceBook
+from pipelines.profile import Params
+from pipelines.store import StoreError, digest
+from resources.launcher import Launcher
+from resources.metering import lock_owner
+from resources.settings import Profile
+
+_METERED: WeakSet[Any] = WeakSet()
+"""Op definitions that this module built; `refuse_unmetered` knows them by identity."""
+
+Narrowing = Callable[[Profile], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class MeteredAsset:
+    """An asset before it is built for a profile. See `asset` for the fields."""
+
+    body: Callable[..., Draft]
+    group: str
+    kinds: frozenset[str]
+    code_version: int
+    partitioned_by_source: bool
+    shows: str
+    narrow: Mapping[str, Narrowing] = field(default_factory=dict)
+    volatile_parts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The asset's name: the body's."""
+        return self.body.__name__
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the assets that the body reads."""
+        return [name for name, kind in self.parameters.items() if kind is Dataset]
+
+    @property
+    def params_model(self) -> type[Params] | None:
+        """The parameter model of the body, if it has parameters."""
+        for name, kind in self.parameters.items():
+            if name == "config":
+                return kind
+        return None
+
+    @property
+    def parameters(self) -> dict[str, type]:
+        return {p.name: p.annotation for p in inspect.signature(self.body, eval_str=True).parameters.values()}
+
+    def params_code_version(self, params: Params | None) -> str:
+        """Code version with these parameters: changes with the code's own number and with any parameter."""
+        return f"{self.code_version}-{params.digest[:12]}" if params is not None else str(self.code_version)
+
+    def build(self, profile: Profile, sources: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
+        """The Dagster asset for a profile."""
+        params = profile.section_of(self.params_model) if self.params_model else None
+        recipe = self
+
+        def compute(context: dg.AssetExecutionContext, **given: Any) -> dg.Output[Dataset]:
+            return _Step(recipe, profile, context, given).run()
+
+        annotations: dict[str, Any] = {"context": dg.AssetExecutionContext, **dict.fromkeys(self.inputs, Dataset)}
+        if params is not None:
+            annotations["config"] = config_class(params, f"{self.name}_config")
+        if Launcher in self.parameters.values():
+            annotations["launcher"] = dg.ResourceParam[Launcher]
+        annotations["engine"] = dg.ResourceParam[Engine]
+        annotations["meter"] = dg.ResourceParam[Meter]
+        annotations["prices"] = dg.ResourceParam[PriceBook]
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD  # keyword-only inputs lose their dependency
+        compute.__name__, compute.__doc__ = self.name, self.body.__doc__
+        compute.__annotations__ = annotations
+        compute.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(name, positional, annotation=kind) for name, kind in annotations.items()]
+        )
+        built = dg.asset(
+            group_name=self.group,
+            kinds=set(self.kinds),
+            owners=[profile.owner] if profile.owner else None,
+            code_version=self.params_code_version(params),
+            partitions_def=sources if self.partitioned_by_source else None,
+            backfill_policy=dg.BackfillPolicy.single_run() if self.partitioned_by_source else None,
+            ins={
+                name: dg.AssetIn(partition_mapping=dg.SpecificPartitionsPartitionMapping(list(names(profile))))
+                for name, names in self.narrow.items()
+            },
+            metadata=table_schema(self.shows),
+            io_manager_key="datasets",
+            description=inspect.getdoc(self.body),
+        )(compute)
+        _METERED.add(built.node_def)
+        return built
+
+
+def asset(
+    *,
+    group: str,
+    kinds: set[str],
+    shows: str,
+    code_version: int = 1,
+    partitioned_by_source: bool = False,
+    narrow: Mapping[str, Narrowing] | None = None,
+    volatile_parts: Sequence[str] = (),
+) -> Callable[[Callable[..., Draft]], MeteredAsset]:
+    """Declare an asset whose body is metered.
+
+    The body's parameters say what it is given: `Dataset` the input asset of that name, `config` its parameters,
+    `Source` the source it works on, `Engine` and `Launcher` the resources.
+    shows: the part whose rows and columns stand for the dataset. code_version: raise it when the code gives other
+    results. narrow: inputs of which only some sources are read. volatile_parts: parts that cannot be reproduced
+    byte by byte.
+    """
+
+    def declare(body: Callable[..., Draft]) -> MeteredAsset:
+        return MeteredAsset(
+            body,
+            group,
+            frozenset(kinds),
+            code_version,
+            partitioned_by_source,
+            shows,
+            narrow or {},
+            tuple(volatile_parts),
+        )
+
+    return declare
+
+
+def refuse_unmetered(assets: Sequence[Any]) -> None:
+    """Raise `ValueError`, naming it, if an executable asset was not built here."""
+    for definition in assets:
+        if (
+            isinstance(definition, dg.AssetsDefinition)
+            and definition.is_executable
+            and definition.node_def not in _METERED
+        ):
+            names = ", ".join(key.to_user_string() for key in definition.keys)
+            raise ValueError(f"asset {names} is not metered: declare it with @asset from assets/metered.py")
+
+
+class _Step:
+    """One step: the body for each source, each in an attempt of its own; then all pointers move at once."""
+
+    def __init__(self, recipe: MeteredAsset, profile: Profile, context: Any, given: dict[str, Any]) -> None:
+        self.recipe, self.profile, self.context, self.given = recipe, profile, context, given
+        self.engine: Engine = given["engine"]
+        self.meter: Meter = given["meter"]
+        self.prices: PriceBook = given["prices"]
+        self.run_id: str = context.run.run_id
+        self.root_run: str = context.run.root_run_id or context.run.run_id
+        self.params: Params | None = None
+        if recipe.params_model:
+            self.params = given["config"] = params_from(given["config"], recipe.params_model)
+        self.published: list[Pointer] = []
+
+    def run(self) -> dg.Output[Dataset]:
+        try:
+            partitions = self._partitions()
+            self.meter.ledger.take_lock(RUN_LOCK, self.root_run, lock_owner())
+            self.meter.ledger.open_run(self.root_run, self.profile.digest)
+            self.meter.step_begins(len(partitions))
+            made = Dataset(self.recipe.name, tuple(map(self._attempt, partitions)), self.engine.store)
+            self.meter.ledger.publish(self.published)
+        except (MixedVersions, LedgerError, StoreError) as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        return dg.Output(
+            made,
+            data_version=dg.DataVersion(_data_version(made)),
+            tags={"dagster/code_version": self.recipe.params_code_version(self.params)},
+        )
+
+    def _partitions(self) -> list[str]:
+        if not self.recipe.partitioned_by_source:
+            return [""]
+        if not (self.context.has_partition_key or self.context.has_partition_key_range):
+            raise dg.Failure(
+                f"{self.recipe.name} needs sources: choose partitions, or start the job with `corpusmill run`, "
+                "which sends all of them",
+                allow_retries=False,
+            )
+        chosen = set(self.context.partition_keys)
+        return [source.name for source in self.profile.sources if source.name in chosen]
+
+    def _attempt(self, partition: str) -> Version:
+        recipe, attempt = self.recipe, None
+        key = dg.AssetKey(recipe.name)
+        try:
+            with self.meter.attempt(
+                root_run=self.root_run, run=self.run_id, step=recipe.name, asset=recipe.name, partition=partition
+            ) as attempt:
+                engine = self.engine.charged_to(attempt.id)
+                attempt.results, attempt.progress = engine.results, engine.progress
+                version = self._version(partition, engine)
+                attempt.made(version.id, version.inputs)
+        except BaseException as error:
+            if attempt is not None:
+                self.context.log_event(
+                    dg.AssetObservation(
+                        asset_key=key,
+                        partition=partition or None,
+                        description=f"failed: {error}"[:1000],
+                        metadata=failure_metadata(attempt.id, self.meter.ledger, self.prices),
+                    )
+                )
+            raise
+        self.published.append(Pointer(recipe.name, partition, version.id, attempt.id, self.root_run))
+        metadata = materialization_metadata(
+            version, attempt.id, self.meter.ledger, self.prices, self.published, recipe.shows
+        )
+        self.context.add_asset_metadata(metadata, asset_key=key, partition_key=partition or None)
+        return version
+
+    def _version(self, partition: str, engine: Engine) -> Version:
+        """Run the body for one source and give what it made its version."""
+        arguments: dict[str, Any] = {}
+        for name, kind in self.recipe.parameters.items():
+            if kind is Source:
+                arguments[name] = self.profile.source(partition)
+            elif kind is Engine:
+                arguments[name] = engine
+            elif kind is dg.AssetExecutionContext:
+                arguments[name] = self.context
+            else:
+                value = self.given[name]
+                sliced = isinstance(value, Dataset) and partition and partition in value.partitions
+                arguments[name] = value.of(partition) if sliced else value
+        inputs = [value for value in arguments.values() if isinstance(value, Dataset)]
+        draft = self.recipe.body(**arguments)
+        return seal(
+            engine.store,
+            draft,
+            asset=self.recipe.name,
+            partition=partition,
+            params=self.params.model_dump(mode="json") if self.params else {},
+            code_version=str(self.recipe.code_version),
+            inputs=inputs,
+            actions=[result.key for result in engine.results],
+            volatile_parts=self.recipe.volatile_parts,
+        )
+
+
+def _data_version(made: Dataset) -> str:
+    """One per step: the version's id, or for a range the hash of its (partition, version) pairs."""
+    if made.partitions == [""]:
+        return made.version.id
+    return digest([[v.partition, v.id] for v in made.versions])[:20]

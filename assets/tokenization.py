@@ -1,0 +1,25 @@
+"""The tokenizer and the documents as token ids."""
+
+from assets.metered import asset
+from pipelines.dataset import Dataset, Draft
+from pipelines.engines.local import Engine
+from pipelines.tokens.params import TokenizeParams, TokenizerParams
+from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenizer import train_tokenizer
+
+
+@asset(
+    group="tokenization",
+    kinds={"huggingface"},
+    shows="tokenizer",
+    narrow={"filtered_documents": lambda profile: profile.tokenizer_corpus},
+)
+def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
+    """A byte-level BPE tokenizer, trained on its own named sources; no other source enters it."""
+    return train_tokenizer(filtered_documents, config, engine)
+
+
+@asset(group="tokenization", kinds={"python"}, shows="token_documents", partitioned_by_source=True)
+def token_shards(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizeParams, engine: Engine) -> Draft:
+    """Every filtered document as token ids, in Megatron's .bin/.idx format, an end-of-document token after each."""
+    return tokenize(filtered_documents, tokenizer, config, engine)

@@ -1,0 +1,131 @@
+"""The `corpusmill` command. Every subcommand reads the same profile as Dagster and fails with one sentence.
+
+What a subcommand does stands in `jobs/run.py` and `pipelines/`; this module reads arguments and prints.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE, chosen_profile, prepare_dagster_home
+from jobs.tables import bucket_lines, cost_table
+from pipelines.costs.account import Account
+from pipelines.costs.ledger import Ledger, LedgerError
+from pipelines.costs.report import dataset_costs
+from pipelines.prices.book import PriceError, load_book
+from pipelines.profile import ProfileError
+from pipelines.store import Store, StoreError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; returns the exit code: 0 success, 1 failure, 2 wrong usage."""
+    options = _parser().parse_args(arguments)
+    if options.profile:
+        os.environ[PROFILE_VARIABLE] = str(Path(options.profile).resolve())
+    if getattr(options, "set", None):
+        os.environ[SET_VARIABLE] = json.dumps(options.set)
+    try:
+        return options.command(options)
+    except (ProfileError, LedgerError, StoreError, PriceError) as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="corpusmill", description="Mill corpora into tokens and models, and know the cost."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run the main job, with progress")
+    run.add_argument(
+        "--set", action="append", metavar="KEY=VALUE", help="override a parameter, for example dedup.threshold=0.8"
+    )
+    run.add_argument("--select", metavar="ASSETS", help="only these assets, in Dagster's selection syntax")
+    run.set_defaults(command=_run)
+
+    cost = commands.add_parser("cost", help="what every dataset cost")
+    cost.add_argument(
+        "dataset", nargs="?", metavar="DATASET[@VERSION]", help="only this asset, 'asset' or 'asset[source]'"
+    )
+    cost.add_argument("--price-book", metavar="FILE", help="price the same usage with another book")
+    cost.set_defaults(command=_cost)
+
+    gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")
+    gc.add_argument("--keep", type=int, default=1, metavar="N", help="versions kept of every dataset, the newest first")
+    gc.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
+    gc.set_defaults(command=_gc)
+
+    for command in (run, cost, gc):
+        command.add_argument(
+            "--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's"
+        )
+        command.add_argument("--json", action="store_true", help="print JSON instead of text")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    from jobs.run import run_job  # loads Dagster, which the other commands do without
+
+    prepare_dagster_home()
+    return run_job(chosen_profile(), select=options.select, as_json=options.json)
+
+
+def _cost(options: argparse.Namespace) -> int:
+    profile = chosen_profile()
+    ledger, store = Ledger(profile.ledger_url), Store(profile.store_url)
+    account = Account.read(ledger, load_book(Path(options.price_book) if options.price_book else profile.prices_path))
+    current = ledger.all_current()
+    if options.dataset:
+        current = _named(options.dataset, ledger)
+    costs = dataset_costs(account, current, store)
+    if options.json:
+        print(json.dumps([cost.record() for cost in costs], indent=1))
+        return 0
+    console = Console()
+    if not costs:
+        console.print("Nothing has been made yet: start with `corpusmill run`.")
+        return 0
+    console.print(cost_table(costs, title="What every dataset cost, US dollars"))
+    console.print(bucket_lines(account.buckets(), account.book.lines()), highlight=False)
+    return 0
+
+
+def _named(wanted: str, ledger: Ledger) -> list:
+    name, _, version = wanted.partition("@")
+    asset, _, partition = name.removesuffix("]").partition("[")
+    pointers = ledger.history() if version else ledger.all_current()
+    found = {
+        (p.asset, p.partition, p.version): p
+        for p in pointers
+        if p.asset == asset and partition in ("", p.partition) and p.version.startswith(version)
+    }
+    if not found:
+        known = ", ".join(sorted({p.asset for p in ledger.all_current()})) or "none yet"
+        raise LedgerError(f"no dataset {wanted!r} has been made; datasets are: {known}")
+    return list(found.values())
+
+
+def _gc(options: argparse.Namespace) -> int:
+    from pipelines.costs.retention import collect
+
+    profile = chosen_profile()
+    swept = collect(Ledger(profile.ledger_url), Store(profile.store_url), keep=options.keep, dry_run=options.dry_run)
+    if options.json:
+        print(json.dumps(vars(swept)))
+    else:
+        verb = "Would remove" if options.dry_run else "Removed"
+        print(
+            f"{verb} {swept.objects:,} objects ({swept.bytes / 1e6:,.1f} MB) and {swept.actions:,} cached results; "
+            f"{swept.spared_by_lease:,} objects were used in the last 24 hours and stay."
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

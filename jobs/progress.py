@@ -1,0 +1,108 @@
+"""What a person sees while a run is under way: the ledger read once a second, told as lines.
+
+Heartbeats carry how far each attempt is, so nothing but the ledger connects this with the steps.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+
+from jobs.tables import dollars
+from pipelines.costs.account import Account
+from pipelines.costs.ledger import Event, Ledger
+from pipelines.prices.book import PriceBook
+
+POLL_SECONDS = 1.0
+
+
+class Watcher:
+    """Tells one run. milestones: called once, when the asset of that name has been published for the run."""
+
+    def __init__(
+        self, ledger: Ledger, prices: PriceBook, console: Console, milestones: dict[str, Callable[[], None]]
+    ) -> None:
+        self.ledger, self.prices, self.console = ledger, prices, console
+        self._milestones = dict(milestones)
+        self._told: set[str] = set()
+        self._last_line: dict[str, str] = {}
+        self._started = time.time()
+
+    def tell(self, run: str) -> None:
+        """Print what is new."""
+        opened = {event.attempt: event for event in self.ledger.events(kinds=("opened",), run=run)}
+        ended = self.ledger.events(kinds=("closed", "settled"), run=run)
+        for event in ended:
+            if event.attempt not in self._told and opened[event.attempt].payload["role"] == "stage":
+                self._told.add(event.attempt)
+                self._tell_end(opened[event.attempt], event)
+        over = {event.attempt for event in ended}
+        for beat in self.ledger.newest_heartbeats(run):
+            if beat.attempt not in over and beat.payload["progress"]:
+                self._tell_progress(opened[beat.attempt], beat)
+        published = {pointer.asset for pointer in self.ledger.history() if pointer.run == run}
+        for asset in [name for name in self._milestones if name in published]:
+            self._milestones.pop(asset)()
+
+    def _tell_end(self, opened: Event, ended: Event) -> None:
+        payload = ended.payload
+        name = _name(opened)
+        charge = Account([opened, ended], [], self.prices).attempt(opened.attempt).charge
+        seconds = ended.time - opened.time
+        status = payload.get("status", "killed")
+        results = payload.get("results", {})
+        total = sum(map(len, results.values()))
+        reused = total - len(results.get(opened.attempt, {}))
+        reuse = "" if not reused else "  all reused" if reused == total else f"  {reused} of {total} reused"
+        mark = "✓" if status == "done" else "✗"
+        at = _clock(time.time() - self._started)
+        self.console.print(f"{at}  {mark} {name:<34} {seconds:6.1f} s   ${dollars(charge.usd)}{reuse}", highlight=False)
+        if status != "done":
+            self.console.print(f"        {payload.get('error') or payload.get('reason')}", highlight=False)
+
+    def _tell_progress(self, opened: Event, beat: Event) -> None:
+        progress: dict[str, Any] = beat.payload["progress"]
+        seconds = max(beat.time - opened.time, 1e-6)
+        rows, of = progress["rows_done"], progress["rows_total"]
+        parts = [f"{progress['done']}/{progress['total']} tasks"] if progress["total"] > 1 else []
+        if of:
+            unit = progress["extra"].get("unit", "documents")
+            parts.append(f"{rows:,}/{of:,} {unit}, {rows / seconds:,.0f}/s")
+            if rows:
+                parts.append(f"{_clock(seconds * (of - rows) / rows)} left")
+        parts += [f"{key} {value}" for key, value in progress["extra"].items() if key != "unit"]
+        line = f"        … {_name(opened)} {progress['stage']}: {', '.join(parts) or 'at work'}"
+        if self._last_line.get(opened.attempt) != line:
+            self._last_line[opened.attempt] = line
+            self.console.print(line, style="dim", highlight=False)
+
+
+@contextmanager
+def watching(watcher: Watcher, run: str) -> Iterator[None]:
+    """Tell a run from a thread until the block ends, then whatever is left."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(POLL_SECONDS):
+            watcher.tell(run)
+
+    thread = threading.Thread(target=watch, name="watcher", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        watcher.tell(run)
+
+
+def _name(opened: Event) -> str:
+    payload = opened.payload
+    return f"{payload['asset']}[{payload['partition']}]" if payload["partition"] else payload["asset"]
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -1,0 +1,157 @@
+"""`corpusmill run`: the main job in this process, told as it goes, with tables at its milestones."""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from decimal import Decimal
+
+import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
+from dagster._core.execution.api import execute_run
+from rich.console import Console
+
+from jobs.build import build_definitions, full_range
+from jobs.progress import Watcher, watching
+from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table
+from pipelines.costs.account import Account
+from pipelines.costs.ledger import Ledger
+from pipelines.costs.report import dataset_costs
+from pipelines.dataset import Version
+from pipelines.prices.book import PriceBook, load_book
+from pipelines.store import Store
+from resources.settings import HOME, Profile
+
+JOB = "full_job"
+
+
+def run_job(profile: Profile, *, select: str | None = None, as_json: bool = False) -> int:
+    """Run the main job for all sources. Returns 0 if it succeeded, else 1 after saying what failed and how to go on."""
+    console = Console(stderr=as_json, soft_wrap=True)
+    ledger, prices, store = Ledger(profile.ledger_url), load_book(profile.prices_path), Store(profile.store_url)
+    job = ReconstructableRepository.for_file(
+        str(HOME / "jobs" / "definitions.py"), "definitions", working_directory=str(HOME)
+    ).get_reconstructable_job(JOB)
+    told = _Told(profile, ledger, prices, store, console)
+    with dg.DagsterInstance.get() as instance:
+        run = _create_run(job, instance, full_range(profile), _selected(profile, select))
+        told.run_id = run.run_id
+        console.print(f"Run {run.run_id[:8]} of {JOB}, profile {profile.name}: {len(profile.sources)} sources")
+        begun = time.monotonic()
+        watcher = Watcher(
+            ledger,
+            prices,
+            console,
+            {"filtered_documents": told.funnel, "pretrained_model": told.samples},
+        )
+        with watching(watcher, run.run_id):
+            succeeded = _execute(job, run, instance)
+        failures = [] if succeeded else _failures(instance, run.run_id)
+    account = Account.read(ledger, prices)
+    costs = dataset_costs(account, ledger.all_current(), store)
+    if as_json:
+        print(
+            json.dumps(
+                {"run": run.run_id, "success": succeeded, "failures": failures, "datasets": [c.record() for c in costs]}
+            )
+        )
+    else:
+        console.print(cost_table(costs, title="What every dataset cost, US dollars"))
+        console.print(bucket_lines(account.buckets(), prices.lines()), highlight=False)
+        told.summary(account, time.monotonic() - begun)
+    for step, reason in failures:
+        print(f"\n{step} failed: {reason}", file=sys.stderr)
+    if not succeeded:
+        print(f"Finished work is kept. Go on with: {_resume_command(profile)}", file=sys.stderr)
+    return 0 if succeeded else 1
+
+
+class _Told:
+    """The tables printed while a run goes on."""
+
+    def __init__(self, profile: Profile, ledger: Ledger, prices: PriceBook, store: Store, console: Console) -> None:
+        self.profile, self.ledger, self.prices, self.store, self.console = profile, ledger, prices, store, console
+        self.run_id = ""
+
+    def funnel(self) -> None:
+        """What was kept, what was dropped and why, for every source."""
+        account = Account.read(self.ledger, self.prices)
+        pointers = [
+            p for p in self.ledger.all_current() if p.asset in STAGES and p.partition in self.profile.source_names
+        ]
+        versions = [Version.load(self.store, pointer.version) for pointer in pointers]
+        spent = {pointer.version: account.attempt(pointer.attempt).charge.usd for pointer in pointers}
+        self.console.print(funnel_table(versions, spent))
+
+    def samples(self) -> None:
+        """What the trained model writes."""
+        pointer = self.ledger.current("pretrained_model", "")
+        if pointer is None:
+            return
+        stats = Version.load(self.store, pointer.version).stats
+        self.console.print(
+            f"\nThe model ({stats['parameters']:,} parameters) has read {stats['tokens']:,} tokens and now writes:"
+        )
+        for sample in stats["samples"]:
+            self.console.print(f"  {sample['prompt']}[bold]{sample['text']}[/bold]", highlight=False)
+
+    def summary(self, account: Account, seconds: float) -> None:
+        """What this run took and cost, and what it reused."""
+        attempts = [a for a in account.attempts if a.run == self.run_id]
+        usd = sum((a.charge.usd for a in attempts), Decimal(0))
+        named = {key for a in attempts for key in a.named}
+        made = {key for a in attempts for key in account.made[a.id]}
+        saved = sum((account.saved_usd(a) for a in attempts), Decimal(0))
+        reused = f"; {len(named - made)} of {len(named)} results were reused, which saved ${saved:.6f}"
+        self.console.print(
+            f"This run took {seconds:.0f} s and cost ${usd:.6f}{reused if named - made else ''}.", highlight=False
+        )
+
+
+def _selected(profile: Profile, select: str | None) -> frozenset[dg.AssetKey] | None:
+    if select is None:
+        return None
+    assets = build_definitions(profile).resolve_asset_graph()
+    return frozenset(dg.AssetSelection.from_string(select).resolve(assets))
+
+
+def _create_run(
+    job: ReconstructableJob, instance: dg.DagsterInstance, tags: dict[str, str], selected: frozenset[dg.AssetKey] | None
+) -> dg.DagsterRun:
+    job = job.get_subset(asset_selection=selected) if selected else job
+    return instance.create_run_for_job(
+        job_def=job.get_definition(),
+        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+        tags=tags,
+        asset_selection=selected,
+        job_code_origin=job.get_python_origin(),
+    )
+
+
+def _execute(job: ReconstructableJob, run: dg.DagsterRun, instance: dg.DagsterInstance) -> bool:
+    return execute_run(job, run, instance, raise_on_error=False).success
+
+
+def _failures(instance: dg.DagsterInstance, run_id: str) -> Sequence[tuple[str, str]]:
+    """(step, reason) of every failed step, or of the run itself where no step failed."""
+    records = instance.all_logs(run_id)
+    told = []
+    for record in records:
+        event = record.dagster_event
+        if event is None:
+            continue
+        if event.is_step_failure:
+            error = event.step_failure_data.error
+            cause = error.cause or error if error else None
+            told.append((event.step_key or "", cause.message.strip() if cause else "no reason given"))
+    if not told:
+        for record in records:
+            event = record.dagster_event
+            if event is not None and event.is_failure and event.event_specific_data is not None:
+                error = getattr(event.event_specific_data, "error", None)
+                told.append(("the run", error.message.strip() if error else event.message or ""))
+    return told
+
+
+def _resume_command(profile: Profile) -> str:
+    return "make demo" if profile.name == "demo" else "corpusmill run with the same options"

@@ -1,0 +1,105 @@
+"""Tables that people read in a terminal: what was kept and why not, what it cost."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+from rich import box
+from rich.table import Table
+
+from pipelines.costs.account import Buckets
+from pipelines.costs.report import DatasetCost
+from pipelines.dataset import Version
+
+STAGES = {
+    "raw_documents": "ingestion",
+    "clean_documents": "cleaning",
+    "unique_documents": "deduplication",
+    "filtered_documents": "filtering",
+}
+"""The assets that documents pass through, and the word for what each does."""
+
+
+def dollars(value: Decimal | None) -> str:
+    """An amount with enough digits to see it: cents and above to the cent, less to three significant digits."""
+    if value is None:
+        return ""
+    if value == 0:
+        return "0"
+    return f"{value:,.2f}" if value >= Decimal("0.1") else f"{value:.3g}"
+
+
+def plain(value: float) -> str:
+    """A small quantity with three significant digits, never in powers of ten."""
+    return f"{value:.3g}" if value >= 1e-4 or value == 0 else f"{value:.6f}"
+
+
+def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
+    """One row per dataset: this run, everything upstream, wasted, saved, and what a million tokens cost."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("dataset")
+    for heading in (
+        "tokens",
+        "this run $",
+        "all upstream $",
+        "wasted $",
+        "saved $",
+        "hours",
+        "kWh",
+        "$/M tokens",
+    ):
+        table.add_column(heading, justify="right")
+    for cost in costs:
+        table.add_row(
+            cost.name,
+            f"{cost.tokens:,}" if cost.tokens else "",
+            dollars(cost.usd),
+            dollars(cost.lineage_usd),
+            dollars(cost.wasted_usd),
+            dollars(cost.saved_usd),
+            plain(cost.compute_hours),
+            plain(cost.energy_kwh),
+            dollars(cost.usd_per_million_tokens),
+        )
+    return table
+
+
+def bucket_lines(buckets: Buckets, rates: Sequence[str]) -> str:
+    """Where all the money went, and the rates it was counted at."""
+    parts = ", ".join(
+        f"{name} {dollars(getattr(buckets, name))}" for name in ("published", "salvaged", "waste", "overhead")
+    )
+    return f"All runs together: ${dollars(buckets.total)} = {parts}.\n" + "\n".join(rates)
+
+
+def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Table:
+    """Documents in, kept and dropped with reasons, for every source and stage that has run.
+
+    costs: by version id, the dollars of the attempt that published it.
+    """
+    table = Table(title="What was kept, what was dropped, and why", box=box.SIMPLE_HEAD, title_justify="left")
+    for heading in ("source", "stage"):
+        table.add_column(heading)
+    for heading in ("documents in", "kept", "dropped"):
+        table.add_column(heading, justify="right")
+    table.add_column("why")
+    table.add_column("$", justify="right")
+    ordered = sorted(versions, key=lambda v: list(STAGES).index(v.asset))
+    for source in dict.fromkeys(version.partition for version in versions):
+        for version in ordered:
+            if version.partition != source:
+                continue
+            seen, kept = version.stats["documents_in"], version.stats["documents_out"]
+            reasons = sorted(version.stats.get("dropped", {}).items(), key=lambda item: -item[1])
+            why = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4] if count)
+            more = f" and {len(reasons) - 4} more reasons" if len(reasons) > 4 else ""
+            table.add_row(
+                source,
+                STAGES[version.asset],
+                f"{seen:,}",
+                f"{kept:,}",
+                f"{seen - kept:,}",
+                why + more,
+                dollars(costs[version.id]),
+            )
+        table.add_section()
+    return table

@@ -1,0 +1,222 @@
+"""What the ledger's quantities cost: per attempt, per dataset with everything upstream, and what was wasted.
+
+The one identity that always holds, to the last digit: published + salvaged + waste + overhead = total. Nothing is
+written here; another price book gives another account of the same history.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from pipelines.costs.ledger import Event, Ledger, Pointer
+from pipelines.prices.book import Charge, PriceBook
+from pipelines.usage import Usage
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt, priced. `named`: action keys of all results it rests on, made by itself or reused."""
+
+    id: str
+    run: str
+    step: str
+    asset: str
+    partition: str
+    role: str
+    status: str
+    usage: Usage
+    charge: Charge
+    startup_cpu_seconds: float
+    opened: float
+    ended: float
+    version: str | None = None
+    pins: tuple[tuple[str, str, str], ...] = ()
+    named: frozenset[str] = frozenset()
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """Where the money went, USD. total = published + salvaged + waste + overhead, exactly."""
+
+    published: Decimal
+    salvaged: Decimal
+    waste: Decimal
+    overhead: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        """All closed and settled attempts and coordinators."""
+        return self.published + self.salvaged + self.waste + self.overhead
+
+
+class Account:
+    """The ledger as it stands, priced with one book. Memory grows with attempts and actions, not with heartbeats."""
+
+    def __init__(self, events: Iterable[Event], pointers: Iterable[Pointer], book: PriceBook) -> None:
+        self.book = book
+        self.attempts, self.made = _attempts(events, book)
+        self._by_id = {attempt.id: attempt for attempt in self.attempts}
+        self.pointers = list(pointers)
+        self._publishing = {pointer.attempt for pointer in self.pointers}
+        self._first: dict[str, Attempt] = {}
+        """The attempt that first made each version."""
+        for attempt in self.attempts:
+            if attempt.version is not None and attempt.id in self._publishing:
+                self._first.setdefault(attempt.version, attempt)
+        for attempt in self.attempts:  # made, but never current: still explains what consumers pinned within a run
+            if attempt.version is not None:
+                self._first.setdefault(attempt.version, attempt)
+        self._named = {key for a in self.attempts if a.id in self._publishing for key in a.named}
+        self.action_usd = self._spread()
+
+    @classmethod
+    def read(cls, ledger: Ledger, book: PriceBook) -> "Account":
+        """The account of everything that the ledger holds."""
+        return cls(ledger.events(), ledger.history(), book)
+
+    def attempt(self, attempt_id: str) -> Attempt:
+        """A closed or settled attempt. Raises `KeyError` for one that is open or unknown."""
+        return self._by_id[attempt_id]
+
+    def version_of(self, version: str) -> Attempt | None:
+        """The attempt that first made a version."""
+        return self._first.get(version)
+
+    def published(self, attempt: Attempt) -> bool:
+        """Whether the attempt's version became current."""
+        return attempt.id in self._publishing
+
+    # -- one dataset --------------------------------------------------------------------------------------------
+
+    def lineage(self, version: str) -> set[str]:
+        """The version and everything upstream of it, each once."""
+        seen: set[str] = set()
+        waiting = [version]
+        while waiting:
+            current = waiting.pop()
+            if current in seen:
+                continue
+            seen.add(current)
+            maker = self._first.get(current)
+            if maker is not None:
+                waiting.extend(pin for _, _, pin in maker.pins)
+        return seen
+
+    def lineage_usd(self, version: str) -> Decimal:
+        """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once."""
+        actions: set[str] = set()
+        for member in self.lineage(version):
+            maker = self._first.get(member)
+            if maker is not None:
+                actions.update(maker.named)
+                actions.add(_publication(member))
+        return sum((self.action_usd.get(key, ZERO) for key in actions), ZERO)
+
+    def saved_usd(self, attempt: Attempt) -> Decimal:
+        """What the results that an attempt reused had cost when they were made."""
+        reused = attempt.named - self.made[attempt.id].keys()
+        return sum((self.action_usd.get(key, ZERO) for key in reused), ZERO)
+
+    # -- where the money went -----------------------------------------------------------------------------------
+
+    def buckets(self, attempts: Iterable[Attempt] | None = None) -> Buckets:
+        """The four buckets over these attempts (all by default)."""
+        sums: dict[str, Decimal] = defaultdict(Decimal)
+        for attempt in self.attempts if attempts is None else attempts:
+            if attempt.role == "coordinator":
+                sums["overhead"] += attempt.charge.usd
+            elif self.published(attempt):
+                sums["published"] += attempt.charge.usd
+            else:
+                salvaged = self.salvaged_usd(attempt)
+                sums["salvaged"] += salvaged
+                sums["waste"] += attempt.charge.usd - salvaged
+        return Buckets(sums["published"], sums["salvaged"], sums["waste"], sums["overhead"])
+
+    def salvaged_usd(self, attempt: Attempt) -> Decimal:
+        """What a later published version uses of an attempt that published nothing."""
+        if attempt.role == "coordinator" or self.published(attempt):
+            return ZERO
+        return sum((self.action_usd[key] for key in self.made[attempt.id] if key in self._named), ZERO)
+
+    def wasted_usd(self, attempt: Attempt) -> Decimal:
+        """What nothing uses of an attempt that published nothing."""
+        if attempt.role == "coordinator" or self.published(attempt):
+            return ZERO
+        return attempt.charge.usd - self.salvaged_usd(attempt)
+
+    def _spread(self) -> dict[str, Decimal]:
+        """USD of every action.
+
+        An attempt that published: its dollars over its actions, each its own measured use and a share of the rest
+        (start-up included) in proportion; all on its publication where it made no action and the version is new. An
+        attempt that published nothing: each action its own use only, the rest is waste.
+        """
+        usd: dict[str, Decimal] = {}
+        for attempt in self.attempts:
+            if attempt.role == "coordinator":
+                continue
+            made = self.made[attempt.id]
+            own = sum(made.values())
+            if self.published(attempt):
+                if own > 0:
+                    for key, seconds in made.items():
+                        usd.setdefault(key, attempt.charge.usd * Decimal(seconds) / Decimal(own))
+                elif attempt.version is not None and self._first[attempt.version] is attempt:
+                    usd[_publication(attempt.version)] = attempt.charge.usd
+            else:
+                whole = max(own, attempt.usage.cpu_seconds)
+                for key, seconds in made.items():
+                    usd.setdefault(key, attempt.charge.usd * Decimal(seconds) / Decimal(whole) if whole else ZERO)
+        return usd
+
+
+def _publication(version: str) -> str:
+    return f"publication:{version}"
+
+
+def _attempts(events: Iterable[Event], book: PriceBook) -> tuple[list[Attempt], dict[str, dict[str, float]]]:
+    """The ended attempts, and for each the CPU seconds of every action that it is known to have done.
+
+    A killed attempt could not say what it had done; the attempts that reuse its results say it.
+    """
+    opened: dict[str, Event] = {}
+    ended: dict[str, Event] = {}
+    made: dict[str, dict[str, float]] = defaultdict(dict)
+    for event in events:
+        if event.kind == "opened":
+            opened[event.attempt] = event
+        elif event.kind == "closed" or (event.kind == "settled" and event.attempt not in ended):
+            ended[event.attempt] = event
+            for maker, actions in event.payload.get("results", {}).items():
+                made[maker].update(actions)
+    return [_attempt(opened[name], end, book) for name, end in ended.items() if name in opened], made
+
+
+def _attempt(opened: Event, ended: Event, book: PriceBook) -> Attempt:
+    begun: dict[str, Any] = opened.payload
+    end: dict[str, Any] = ended.payload
+    usage = Usage.from_record(end["usage"])
+    return Attempt(
+        id=opened.attempt,
+        run=opened.run,
+        step=begun["step"],
+        asset=begun["asset"],
+        partition=begun["partition"],
+        role=begun["role"],
+        status=end.get("status", "killed"),
+        usage=usage,
+        charge=book.price(usage),
+        startup_cpu_seconds=end.get("startup", 0.0),
+        opened=opened.time,
+        ended=ended.time,
+        version=end.get("version"),
+        pins=tuple((a, p, v) for a, p, v in end.get("pins", ())),
+        named=frozenset(key for actions in end.get("results", {}).values() for key in actions),
+        error=end.get("error") or end.get("reason"),
+    )

@@ -1,0 +1,146 @@
+"""The meter: opens an attempt, beats while it runs, closes it with what it used.
+
+Whatever a process used before its first attempt (imports, loading the definitions) is the start-up of the attempts
+that it was started for. What a run's processes used and no attempt recorded is the coordinator's overhead.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.costs.ledger import HEARTBEAT_SECONDS, Ledger
+from pipelines.engines.task import Progress, Result
+from pipelines.usage import Usage, UsageReader
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class OpenAttempt:
+    """An attempt under way. The body's results and version are noted here before it closes."""
+
+    id: str
+    run: str
+    progress: Progress = field(default_factory=Progress)
+    results: list[Result] = field(default_factory=list)
+    outcome: dict[str, Any] = field(default_factory=dict)
+    usage: Usage | None = None
+    """What it used: set when it has closed."""
+
+    def made(self, version: str, pins: Sequence[tuple[str, str, str]]) -> None:
+        """Note the version that came out and what it was made from."""
+        self.outcome |= {"version": version, "pins": [list(pin) for pin in pins]}
+
+    def _results(self) -> dict[str, dict[str, float]]:
+        told: dict[str, dict[str, float]] = {}
+        for result in self.results:
+            told.setdefault(result.made_by, {})[result.key] = result.cpu_seconds
+        return told
+
+
+class Meter:
+    """Meters the attempts of one process.
+
+    whole_process: this process exists for the step (or the run) alone, so what it used since its start counts too.
+    """
+
+    def __init__(self, ledger: Ledger, reader: UsageReader, *, whole_process: bool) -> None:
+        self.ledger = ledger
+        self._read = reader.read
+        self._mark = Usage() if whole_process else reader.read()
+        self._startup = Usage()
+
+    def step_begins(self, attempts: int) -> None:
+        """Share what was used until now over the attempts that the step is about to open."""
+        now = self._read()
+        self._startup = Usage(cpu_seconds=(now - self._mark).cpu_seconds / max(attempts, 1))
+        self._mark = now
+
+    @contextmanager
+    def attempt(self, *, root_run: str, run: str, step: str, asset: str, partition: str) -> Iterator[OpenAttempt]:
+        """One attempt, from opening to closing. Any exception closes it as failed (or cancelled) and goes on."""
+        startup, begun = self._startup, self._mark
+
+        def used() -> Usage:
+            return startup + (self._read() - begun)
+
+        attempt_id = self.ledger.open_attempt(
+            root_run=root_run, run=run, step=step, asset=asset, partition=partition, role="stage", usage=used()
+        )
+        attempt = OpenAttempt(attempt_id, run)
+        status, error = "failed", None
+        try:
+            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, used(), vars(attempt.progress))):
+                yield attempt
+            status = "done"
+        except Exception as exception:
+            error = f"{type(exception).__name__}: {exception}"[:2000]
+            raise
+        except BaseException:
+            status, error = "cancelled", "cancelled"
+            raise
+        finally:
+            now = self._read()
+            attempt.usage, self._mark = startup + (now - begun), now
+            outcome = attempt.outcome | {"results": attempt._results(), "startup": startup.cpu_seconds}
+            if error is not None:
+                outcome["error"] = error
+            self.ledger.close_attempt(attempt_id, run, status, attempt.usage, outcome)
+
+    @contextmanager
+    def coordinator(self, *, root_run: str, run: str, job: str) -> Iterator[str]:
+        """The process that runs a run's steps: charged with what its tree used and no attempt of the run recorded."""
+
+        def overhead() -> Usage:
+            recorded = Usage()
+            for usage in self._latest_usages(run):
+                recorded = recorded + usage
+            tree = self._read() - self._mark
+            return Usage(cpu_seconds=max(0.0, tree.cpu_seconds - recorded.cpu_seconds), wall_seconds=tree.wall_seconds)
+
+        attempt_id = self.ledger.open_attempt(
+            root_run=root_run, run=run, step=f"run:{job}", asset="", partition="", role="coordinator", usage=overhead()
+        )
+        status = "failed"
+        try:
+            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, overhead(), {})):
+                yield attempt_id
+            status = "done"
+        finally:
+            self.ledger.settle()
+            self.ledger.close_attempt(attempt_id, run, status, overhead(), {})
+
+    def _latest_usages(self, run: str) -> list[Usage]:
+        """The newest usage of every stage attempt of a run, ended or under way."""
+        newest: dict[str, Usage] = {}
+        coordinators: set[str] = set()
+        told = self.ledger.newest_heartbeats(run) + self.ledger.events(run=run)
+        for event in sorted(told, key=lambda e: (e.kind in ("closed", "settled"), e.kind == "heartbeat")):
+            if event.payload.get("role") == "coordinator":
+                coordinators.add(event.attempt)
+            newest[event.attempt] = Usage.from_record(event.payload["usage"])
+        return [usage for attempt, usage in newest.items() if attempt not in coordinators]
+
+
+@contextmanager
+def heartbeats(beat: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> Iterator[None]:
+    """Call `beat` every few seconds from a thread until the block ends. A beat that fails is logged, not raised."""
+    ended = threading.Event()
+
+    def beating() -> None:
+        while not ended.wait(seconds):
+            try:
+                beat()
+            except Exception:
+                logger.warning("a heartbeat could not be written", exc_info=True)
+
+    thread = threading.Thread(target=beating, name="heartbeat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,70 @@
+"""The cost of every current dataset as rows: what `corpusmill cost` prints and what other pages show."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+from pipelines.costs.account import Account
+from pipelines.costs.ledger import Pointer
+from pipelines.dataset import Version
+from pipelines.store import Store
+
+
+@dataclass(frozen=True)
+class DatasetCost:
+    """One current dataset. usd: the attempt that published it last; lineage_usd: it and everything upstream, each
+    result once; wasted_usd: what attempts at it used for nothing; saved_usd: what the results it reused had cost.
+    """
+
+    asset: str
+    partition: str
+    version: str
+    rows: int | None
+    tokens: int | None
+    usd: Decimal
+    lineage_usd: Decimal
+    wasted_usd: Decimal
+    saved_usd: Decimal
+    compute_hours: float
+    energy_kwh: float
+    usd_per_million_tokens: Decimal | None
+
+    @property
+    def name(self) -> str:
+        """The dataset as people write it."""
+        return f"{self.asset}[{self.partition}]" if self.partition else self.asset
+
+    def record(self) -> dict[str, Any]:
+        """JSON values; dollars and quantities as numbers."""
+        return {key: float(v) if isinstance(v, Decimal) else v for key, v in asdict(self).items()}
+
+
+def dataset_costs(account: Account, current: Iterable[Pointer], store: Store) -> list[DatasetCost]:
+    """The cost of each of these current datasets, in their order."""
+    wasted: dict[tuple[str, str], Decimal] = {}
+    for attempt in account.attempts:
+        place = attempt.asset, attempt.partition
+        wasted[place] = wasted.get(place, Decimal(0)) + account.wasted_usd(attempt)
+    return [_cost(account, pointer, store, wasted) for pointer in current]
+
+
+def _cost(account: Account, pointer: Pointer, store: Store, wasted: dict[tuple[str, str], Decimal]) -> DatasetCost:
+    attempt = account.attempt(pointer.attempt)
+    version = Version.load(store, pointer.version)
+    lineage = account.lineage_usd(pointer.version)
+    tokens = version.stats.get("tokens")
+    return DatasetCost(
+        asset=pointer.asset,
+        partition=pointer.partition,
+        version=pointer.version,
+        rows=version.stats.get("documents_out"),
+        tokens=tokens,
+        usd=attempt.charge.usd,
+        lineage_usd=lineage,
+        wasted_usd=wasted.get((pointer.asset, pointer.partition), Decimal(0)),
+        saved_usd=account.saved_usd(attempt),
+        compute_hours=attempt.charge.compute_hours,
+        energy_kwh=attempt.charge.energy_kwh,
+        usd_per_million_tokens=lineage / tokens * 1_000_000 if tokens else None,
+    )

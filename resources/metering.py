@@ -1,0 +1,96 @@
+"""The meter as Dagster sees it: a resource for steps, and the executor whose own use is the run's overhead."""
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from multiprocessing import connection
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+from dagster._config.pythonic_config import ConfigurableResourceFactory
+from dagster._core.execution.retries import RetryMode
+from dagster._core.executor.multiprocess import MultiprocessExecutor
+
+from pipelines.costs.ledger import RUN_LOCK, Ledger
+from pipelines.costs.meter import Meter
+from pipelines.gpus import open_gpus
+from pipelines.processes import ProcessIdentity, become_subreaper, process_identity
+from pipelines.usage import UsageReader
+
+GRACE_SECONDS = 10.0
+
+
+def lock_owner() -> ProcessIdentity:
+    """The process that holds the run lock for this step: the run's coordinator, or this one where there is none."""
+    parent = multiprocessing.parent_process()
+    if parent is not None and parent.pid is not None:
+        return process_identity(parent.pid)
+    return process_identity()
+
+
+def serves_one_run() -> bool:
+    """Whether this process exists for one step or one run, so that its start-up is part of the bill."""
+    if multiprocessing.parent_process() is not None:
+        return True
+    return bool({"execute_run", "execute_step"} & set(sys.argv)) or Path(sys.argv[0]).name == "corpusmill"
+
+
+class MeterResource(ConfigurableResourceFactory[Meter]):
+    """Meters attempts into the ledger."""
+
+    ledger: str
+
+    def create_resource(self, context: dg.InitResourceContext) -> Meter:
+        become_subreaper()
+        if multiprocessing.parent_process() is not None:
+            threading.Thread(target=_end_with_coordinator, daemon=True).start()
+        return Meter(Ledger(self.ledger), UsageReader(open_gpus()), whole_process=serves_one_run())
+
+
+def _end_with_coordinator() -> None:
+    """A step whose coordinator is gone is nobody's: interrupt it, and end the process if that does not help."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(GRACE_SECONDS)
+    os._exit(1)
+
+
+class MeteredExecutor(MultiprocessExecutor):
+    """Each step in a process of its own, one at a time (engines fill the cores); the rest is overhead of the run."""
+
+    def __init__(self, ledger_url: str) -> None:
+        super().__init__(retries=RetryMode.ENABLED, max_concurrent=1)
+        self._ledger_url = ledger_url
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[Any]:
+        run = plan_context.dagster_run
+        root_run = run.root_run_id or run.run_id
+        become_subreaper()
+        ledger = Ledger(self._ledger_url)
+        meter = Meter(ledger, UsageReader(), whole_process=serves_one_run())
+        with meter.coordinator(root_run=root_run, run=run.run_id, job=run.job_name):
+            ledger.take_lock(RUN_LOCK, root_run, process_identity())
+            try:
+                yield from super().execute(plan_context, execution_plan)
+            finally:
+                ledger.release_lock(RUN_LOCK, root_run)
+
+
+def metered_executor(ledger_url: str) -> dg.ExecutorDefinition:
+    """The executor of every job of a profile."""
+
+    @dg.executor(
+        name="metered",
+        requirements=dg.multiple_process_executor_requirements(),
+    )
+    def metered(_: Any) -> MeteredExecutor:
+        return MeteredExecutor(ledger_url)
+
+    return metered

@@ -1,0 +1,129 @@
+"""The profile: everything that a user says, in one checked model. Defaults stand with the stages."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from pipelines.clean.params import CleanParams
+from pipelines.dedup.params import DedupParams
+from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
+from pipelines.ingest.params import IngestParams, Source
+from pipelines.mixture.params import MixtureParams
+from pipelines.profile import Params, load
+from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
+from pipelines.training.params import PretrainParams
+
+HOME = Path(__file__).resolve().parent.parent
+"""The project's folder: relative paths of a profile's store, ledger and prices start here."""
+
+
+class EngineParams(Params):
+    """Where shard tasks run."""
+
+    workers: int = Field(default=2, ge=1, le=1024, description="worker processes; results do not depend on it")
+
+
+class Profile(Params):
+    """One profile. Sections are named after the stages; each has the parameters of one model."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", description="name of the profile")
+    owner: str | None = Field(
+        default=None,
+        pattern=r"^(team:[\w.-]+|[^@\s]+@[^@\s]+)$",
+        description="owner of the assets: team:name or an e-mail",
+    )
+    store: str = Field(default="var/store", description="where datasets live: a folder or an fsspec URL")
+    ledger: str = Field(default="var/ledger.db", description="ledger database: a SQLite file or an SQLAlchemy URL")
+    prices: str = Field(default="config/prices/cloud-2026.yaml", description="price book")
+    engine: EngineParams = EngineParams()
+    sources: list[Source] = Field(min_length=1, description="the corpora, in order of priority: earlier ones are kept")
+    reference_sources: list[str] = Field(
+        default=[], description="sources of good text that the perplexity model learns from; empty: all"
+    )
+    tokenizer_sources: list[str] = Field(default=[], description="sources that the tokenizer is trained on; empty: all")
+    ingest: IngestParams = IngestParams()
+    clean: CleanParams = CleanParams()
+    dedup: DedupParams = DedupParams()
+    toxicity: ToxicityParams = ToxicityParams()
+    perplexity: PerplexityParams = PerplexityParams()
+    filters: FilterParams = FilterParams()
+    mixture: MixtureParams = MixtureParams()
+    tokenizer: TokenizerParams = TokenizerParams()
+    tokenize: TokenizeParams = TokenizeParams()
+    blend: BlendParams = BlendParams()
+    training: PretrainParams = PretrainParams()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        names = [source.name for source in self.sources]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"two sources are named {min(twice)}; every source needs a name of its own")
+        for key in ("reference_sources", "tokenizer_sources"):
+            for name in getattr(self, key):
+                if name not in names:
+                    raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
+        for name in self.mixture.shares:
+            if name not in names:
+                raise ValueError(
+                    f"mixture.shares names {name!r}, which is not a source; sources are {', '.join(names)}"
+                )
+        return self
+
+    @property
+    def source_names(self) -> list[str]:
+        """Names of the sources, in order of priority."""
+        return [source.name for source in self.sources]
+
+    @property
+    def references(self) -> list[str]:
+        """Sources that the perplexity model learns from."""
+        return self.reference_sources or self.source_names
+
+    @property
+    def tokenizer_corpus(self) -> list[str]:
+        """Sources that the tokenizer is trained on."""
+        return self.tokenizer_sources or self.source_names
+
+    @property
+    def ledger_url(self) -> str:
+        """The ledger as an SQLAlchemy URL."""
+        return self.ledger if "://" in self.ledger else f"sqlite:///{_at_home(self.ledger)}"
+
+    @property
+    def store_url(self) -> str:
+        """The store as a path or an fsspec URL."""
+        return self.store if "://" in self.store else _at_home(self.store)
+
+    @property
+    def prices_path(self) -> Path:
+        """The price book's file."""
+        return Path(_at_home(self.prices))
+
+    def source(self, name: str) -> Source:
+        """One source. Raises `KeyError` when there is none of that name."""
+        return {source.name: source for source in self.sources}[name]
+
+    def section_of(self, model: type[Params]) -> Params:
+        """The section whose parameters are of this model."""
+        for key, info in type(self).model_fields.items():
+            if info.annotation is model:
+                return getattr(self, key)
+        raise KeyError(f"no section of the profile holds {model.__name__}")
+
+
+def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
+    """Read a profile. A source's relative path starts at the profile's own folder.
+
+    Raises `pipelines.profile.ProfileError`, one line per mistake.
+    """
+    profile = load(path, Profile, overrides or [])
+    folder = path.resolve().parent
+    placed = [
+        s.model_copy(update={"path": str(folder / Path(s.path).expanduser())}) if s.path else s for s in profile.sources
+    ]
+    return profile.model_copy(update={"sources": placed})
+
+
+def _at_home(path: str) -> str:
+    return str(HOME / Path(path).expanduser())
