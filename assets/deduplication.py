@@ -2,8 +2,9 @@
 
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
+from pipelines.dedup.clusters import find_duplicates
 from pipelines.dedup.params import DedupParams
-from pipelines.dedup.stage import drop_duplicates, find_duplicates
+from pipelines.dedup.unique import drop_duplicates
 from pipelines.engines.local import Engine
 
 

@@ -22,7 +22,7 @@ def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: E
     group="filtering",
     kinds={"numba"},
     shows="perplexity_model",
-    narrow={"unique_documents": lambda profile: profile.references},
+    narrow={"unique_documents": lambda profile: profile.reference_sources or profile.source_names},
 )
 def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
     """Two n-gram language models, each trained on one half of the reference sources.

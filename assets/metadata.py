@@ -60,7 +60,7 @@ def failure_metadata(attempt_id: str, ledger: Ledger, prices: PriceBook) -> Meta
         "cost/usd": number(attempt.charge.usd),
         "cost/compute_hours": number(attempt.charge.compute_hours),
         "cost/ledger_id": attempt.id,
-        "cost/price_book": prices.name,
+        "cost/price_book": prices.label,
         "error": attempt.error or attempt.status,
     }
 
@@ -92,7 +92,7 @@ def _cost_metadata(account: Account, attempt: Attempt, version: Version) -> Meta
         "cost/energy_kwh": number(charge.energy_kwh),
         "cost/co2e_kg": number(charge.co2e_kg),
         "cost/ledger_id": attempt.id,
-        "cost/price_book": account.book.name,
+        "cost/price_book": account.book.label,
         "cost/summary": (
             f"This run {charge.usd:.6f} USD ({charge.compute_hours:.5f} compute-hours), everything upstream and this "
             f"{lineage:.6f} USD, saved by reuse {saved:.6f} USD."

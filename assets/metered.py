@@ -239,8 +239,6 @@ class _Step:
                 arguments[name] = self.profile.source(partition)
             elif kind is Engine:
                 arguments[name] = engine
-            elif kind is dg.AssetExecutionContext:
-                arguments[name] = self.context
             else:
                 value = self.given[name]
                 sliced = isinstance(value, Dataset) and partition and partition in value.partitions

@@ -4,6 +4,7 @@ from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.mixture.params import MixtureParams
+from pipelines.mixture.plan import plan
 from pipelines.mixture.stage import plan_mixture
 from pipelines.tokens.blend import blend
 from pipelines.tokens.params import BlendParams
@@ -18,4 +19,4 @@ def training_mixture(filtered_documents: Dataset, config: MixtureParams, engine:
 @asset(group="mixing", kinds={"python"}, shows="mixture")
 def training_blend(training_mixture: Dataset, token_shards: Dataset, config: BlendParams, engine: Engine) -> Draft:
     """The mixture with counted tokens: which token shards, how many tokens of each, what is held out for validation."""
-    return blend(training_mixture, token_shards, config, engine)
+    return blend(training_mixture, token_shards, config, engine, plan)

@@ -12,7 +12,7 @@ from pipelines.tokens.tokenizer import train_tokenizer
     group="tokenization",
     kinds={"huggingface"},
     shows="tokenizer",
-    narrow={"filtered_documents": lambda profile: profile.tokenizer_corpus},
+    narrow={"filtered_documents": lambda profile: profile.tokenizer.sources or profile.source_names},
 )
 def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
     """A byte-level BPE tokenizer, trained on its own named sources; no other source enters it."""

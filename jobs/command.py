@@ -10,10 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE, chosen_profile, prepare_dagster_home
-from jobs.tables import bucket_lines, cost_table
+from jobs.tables import bucket_lines, cost_table, terminal
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, LedgerError
 from pipelines.costs.report import dataset_costs
@@ -87,12 +85,12 @@ def _cost(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([cost.record() for cost in costs], indent=1))
         return 0
-    console = Console()
+    console = terminal()
     if not costs:
         console.print("Nothing has been made yet: start with `corpusmill run`.")
         return 0
     console.print(cost_table(costs, title="What every dataset cost, US dollars"))
-    console.print(bucket_lines(account.buckets(), account.book.lines()), highlight=False)
+    console.print(bucket_lines(account))
     return 0
 
 

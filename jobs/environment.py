@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import warnings
 from pathlib import Path
+
+import dagster as dg
 
 from resources.settings import HOME, Profile, load_profile
 
@@ -15,6 +18,7 @@ def chosen_profile() -> Profile:
 
     `CORPUSMILL_SET` is a JSON list of 'section.key=value', as `corpusmill run --set` exports it.
     """
+    warnings.filterwarnings("ignore", category=dg.BetaWarning)  # range runs are beta in Dagster, and tested here
     path = Path(os.environ.get(PROFILE_VARIABLE) or HOME / "config" / "demo.yaml")
     return load_profile(path, json.loads(os.environ.get(SET_VARIABLE) or "[]"))
 

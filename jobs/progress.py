@@ -59,9 +59,9 @@ class Watcher:
         reuse = "" if not reused else "  all reused" if reused == total else f"  {reused} of {total} reused"
         mark = "✓" if status == "done" else "✗"
         at = _clock(time.time() - self._started)
-        self.console.print(f"{at}  {mark} {name:<34} {seconds:6.1f} s   ${dollars(charge.usd)}{reuse}", highlight=False)
+        self.console.print(f"{at}  {mark} {name:<34} {seconds:6.1f} s   ${dollars(charge.usd)}{reuse}")
         if status != "done":
-            self.console.print(f"        {payload.get('error') or payload.get('reason')}", highlight=False)
+            self.console.print(f"        {payload.get('error') or payload.get('reason')}")
 
     def _tell_progress(self, opened: Event, beat: Event) -> None:
         progress: dict[str, Any] = beat.payload["progress"]
@@ -77,7 +77,7 @@ class Watcher:
         line = f"        … {_name(opened)} {progress['stage']}: {', '.join(parts) or 'at work'}"
         if self._last_line.get(opened.attempt) != line:
             self._last_line[opened.attempt] = line
-            self.console.print(line, style="dim", highlight=False)
+            self.console.print(line, style="dim")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from jobs.build import build_definitions, full_range
 from jobs.progress import Watcher, watching
-from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table
+from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table, terminal
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.report import dataset_costs
@@ -27,7 +27,7 @@ JOB = "full_job"
 
 def run_job(profile: Profile, *, select: str | None = None, as_json: bool = False) -> int:
     """Run the main job for all sources. Returns 0 if it succeeded, else 1 after saying what failed and how to go on."""
-    console = Console(stderr=as_json, soft_wrap=True)
+    console = terminal(stderr=as_json)
     ledger, prices, store = Ledger(profile.ledger_url), load_book(profile.prices_path), Store(profile.store_url)
     job = ReconstructableRepository.for_file(
         str(HOME / "jobs" / "definitions.py"), "definitions", working_directory=str(HOME)
@@ -57,7 +57,7 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
         )
     else:
         console.print(cost_table(costs, title="What every dataset cost, US dollars"))
-        console.print(bucket_lines(account.buckets(), prices.lines()), highlight=False)
+        console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
     for step, reason in failures:
         print(f"\n{step} failed: {reason}", file=sys.stderr)
@@ -93,7 +93,7 @@ class _Told:
             f"\nThe model ({stats['parameters']:,} parameters) has read {stats['tokens']:,} tokens and now writes:"
         )
         for sample in stats["samples"]:
-            self.console.print(f"  {sample['prompt']}[bold]{sample['text']}[/bold]", highlight=False)
+            self.console.print(f"  {sample['prompt']} … {sample['continuation']}")
 
     def summary(self, account: Account, seconds: float) -> None:
         """What this run took and cost, and what it reused."""
@@ -103,9 +103,7 @@ class _Told:
         made = {key for a in attempts for key in account.made[a.id]}
         saved = sum((account.saved_usd(a) for a in attempts), Decimal(0))
         reused = f"; {len(named - made)} of {len(named)} results were reused, which saved ${saved:.6f}"
-        self.console.print(
-            f"This run took {seconds:.0f} s and cost ${usd:.6f}{reused if named - made else ''}.", highlight=False
-        )
+        self.console.print(f"This run took {seconds:.0f} s and cost ${usd:.6f}{reused if named - made else ''}.")
 
 
 def _selected(profile: Profile, select: str | None) -> frozenset[dg.AssetKey] | None:

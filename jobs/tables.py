@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 
-from pipelines.costs.account import Buckets
+from pipelines.costs.account import Account
 from pipelines.costs.report import DatasetCost
 from pipelines.dataset import Version
 
@@ -17,6 +18,12 @@ STAGES = {
     "filtered_documents": "filtering",
 }
 """The assets that documents pass through, and the word for what each does."""
+
+
+def terminal(*, stderr: bool = False) -> Console:
+    """The console to print to; wide enough for the tables where the output is a file or a pipe."""
+    console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+    return console if console.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=140)
 
 
 def dollars(value: Decimal | None) -> str:
@@ -63,12 +70,13 @@ def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
     return table
 
 
-def bucket_lines(buckets: Buckets, rates: Sequence[str]) -> str:
+def bucket_lines(account: Account) -> str:
     """Where all the money went, and the rates it was counted at."""
-    parts = ", ".join(
-        f"{name} {dollars(getattr(buckets, name))}" for name in ("published", "salvaged", "waste", "overhead")
-    )
-    return f"All runs together: ${dollars(buckets.total)} = {parts}.\n" + "\n".join(rates)
+    buckets = account.buckets()
+    named = ("published", "salvaged", "waste", "overhead")
+    parts = " + ".join(f"{name} {dollars(getattr(buckets, name))}" for name in named)
+    gpus = {line.item.removeprefix("gpu ") for attempt in account.attempts for line in attempt.charge.lines}
+    return f"All runs together: ${dollars(buckets.total)} = {parts}.\n" + "\n".join(account.book.lines(gpus))
 
 
 def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Table:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.processes import pids_are_the_machines
-
 log = logging.getLogger(__name__)
+
+DEVICE_NODES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
+"""One of these is there where NVIDIA's driver is (the second under WSL)."""
 
 
 @dataclass
@@ -78,9 +79,12 @@ def _count(sums: dict[str, float], name: str, value: float) -> None:
     sums[name] = sums.get(name, 0.0) + value
 
 
-def open_gpus() -> GpuSampler | None:
-    """A sampler of this machine's GPUs, or None where there is no NVIDIA GPU (nothing is imported then)."""
-    if not any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/dxg")):
+def open_gpus(*, pids_match: bool) -> GpuSampler | None:
+    """A sampler of this machine's GPUs, or None where there is no NVIDIA GPU (nothing is imported then).
+
+    pids_match: see `GpuSampler`. A GPU that can't be metered is logged as a warning.
+    """
+    if not any(node.exists() for node in DEVICE_NODES):
         return None
     try:
         import pynvml
@@ -89,7 +93,7 @@ def open_gpus() -> GpuSampler | None:
         return None
     try:
         pynvml.nvmlInit()
-        return GpuSampler(pynvml, pids_match=pids_are_the_machines())
+        return GpuSampler(pynvml, pids_match=pids_match)
     except pynvml.NVMLError as error:
         log.warning("a GPU device is here but NVML does not answer (%s), so GPU time is not metered", error)
         return None

@@ -6,6 +6,7 @@ Read from /proc on Linux, through psutil elsewhere. Adding up what the tree used
 import ctypes
 import functools
 import os
+import resource
 import socket
 import sys
 import threading
@@ -32,6 +33,7 @@ class Process(NamedTuple):
     """One process at one moment. The times hold, on Linux, also those of the descendants that it waited for."""
 
     parent: int
+    threads: int
     cpu_seconds: float
     resident_bytes: int
     read_bytes: int
@@ -53,7 +55,7 @@ def descendants(root: int) -> dict[int, Process]:
         return _descendants_by_psutil(root)
     children = _children if _kernel_lists_children() else _children_by_scan()
     found: dict[int, Process] = {}
-    waiting = deque(children(root))
+    waiting = deque(children(root, 0))
     while waiting:
         pid = waiting.popleft()
         process = look(pid)
@@ -61,7 +63,7 @@ def descendants(root: int) -> dict[int, Process]:
         if process is None or pid in found or (process.parent != root and process.parent not in found):
             continue
         found[pid] = process
-        waiting.extend(children(pid))
+        waiting.extend(children(pid, process.threads))
     return found
 
 
@@ -69,7 +71,7 @@ def _by_psutil(process: psutil.Process) -> Process | None:
     try:
         with process.oneshot():
             times, resident = process.cpu_times(), process.memory_info().rss
-            return Process(process.ppid(), times.user + times.system, resident, 0, 0)
+            return Process(process.ppid(), process.num_threads(), times.user + times.system, resident, 0, 0)
     except psutil.Error:  # ended meanwhile, or not ours to look into
         return None
 
@@ -84,22 +86,24 @@ def _kernel_lists_children() -> bool:
     return Path(f"/proc/self/task/{threading.get_native_id()}/children").exists()  # CONFIG_PROC_CHILDREN
 
 
-def _children(pid: int) -> list[int]:
-    """Children of a process: the kernel keeps a list for each of its threads."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - called for every process of every reading
-    except OSError:
-        return []
-    return [int(child) for thread in threads for child in contents(f"/proc/{pid}/task/{thread}/children").split()]
+def _children(pid: int, threads: int) -> list[int]:
+    """Children of a process with so many threads: the kernel keeps a list for each of them."""
+    names = [str(pid)]
+    if threads != 1:
+        try:
+            names = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - called for every process of every reading
+        except OSError:
+            return []
+    return [int(child) for name in names for child in _contents(f"/proc/{pid}/task/{name}/children").split()]
 
 
-def _children_by_scan() -> Callable[[int], list[int]]:
+def _children_by_scan() -> Callable[[int, int], list[int]]:
     """The same from the parent that every process names, for kernels without lists of children."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208
         if entry.isdigit() and (stat := _stat(int(entry))):
             children.setdefault(int(stat[1]), []).append(int(entry))
-    return lambda pid: children.get(pid, [])
+    return lambda pid, threads: children.get(pid, [])
 
 
 def look(pid: int) -> Process | None:
@@ -109,11 +113,13 @@ def look(pid: int) -> Process | None:
     stat = _stat(pid)
     if stat is None:
         return None
-    # proc_pid_stat(5), counted from the state: 1 parent, 11-14 times of its own and of what it waited for, 21 pages
+    # proc_pid_stat(5), counted from the state: 1 parent, 11-14 times of its own and of what it waited for, 17 threads,
+    # 21 pages
     ticks = sum(map(int, stat[11:15]))
-    storage = dict(line.split(b": ") for line in contents(f"/proc/{pid}/io").splitlines())
+    storage = dict(line.split(b": ") for line in _contents(f"/proc/{pid}/io").splitlines())
     return Process(
         parent=int(stat[1]),
+        threads=int(stat[17]),
         cpu_seconds=ticks / CLOCK_TICKS,
         resident_bytes=int(stat[21]) * PAGE_BYTES,
         read_bytes=int(storage.get(b"read_bytes", 0)),
@@ -121,20 +127,32 @@ def look(pid: int) -> Process | None:
     )
 
 
+def own_peak_bytes() -> int:
+    """The most memory that this process had resident since it started its program."""
+    if not LINUX:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
+    for line in _contents("/proc/self/status").splitlines():  # ru_maxrss would hold the mark of whoever forked us
+        if line.startswith(b"VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def _stat(pid: int) -> list[bytes] | None:
     """The fields of /proc/<pid>/stat from the state on (what stands before may hold spaces and brackets)."""
-    fields = contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    fields = _contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return fields or None
 
 
-def contents(path: str) -> bytes:
+def _contents(path: str) -> bytes:
     """A file of /proc; empty if its process is gone, or is not ours to look into."""
     chunks = []
     try:
         file = os.open(path, os.O_RDONLY)
         try:
-            while chunk := os.read(file, 1 << 16):
+            while chunk := os.read(file, PAGE_BYTES):
                 chunks.append(chunk)
+                if len(chunk) < PAGE_BYTES // 2:  # /proc fills a page as long as it has more to say
+                    break
         finally:
             os.close(file)
     except OSError:
@@ -211,4 +229,4 @@ def _host() -> str:
 
 @functools.cache
 def _boot_id() -> str:
-    return contents("/proc/sys/kernel/random/boot_id").decode().strip() or str(round(psutil.boot_time()))
+    return _contents("/proc/sys/kernel/random/boot_id").decode().strip() or str(round(psutil.boot_time()))

@@ -19,7 +19,7 @@ from dagster._core.executor.multiprocess import MultiprocessExecutor
 from pipelines.costs.ledger import RUN_LOCK, Ledger
 from pipelines.costs.meter import Meter
 from pipelines.gpus import open_gpus
-from pipelines.processes import ProcessIdentity, become_subreaper, process_identity
+from pipelines.processes import ProcessIdentity, become_subreaper, pids_are_the_machines, process_identity
 from pipelines.usage import UsageReader
 
 GRACE_SECONDS = 10.0
@@ -49,7 +49,11 @@ class MeterResource(ConfigurableResourceFactory[Meter]):
         become_subreaper()
         if multiprocessing.parent_process() is not None:
             threading.Thread(target=_end_with_coordinator, daemon=True).start()
-        return Meter(Ledger(self.ledger), UsageReader(open_gpus()), whole_process=serves_one_run())
+        return Meter(
+            Ledger(self.ledger),
+            UsageReader(open_gpus(pids_match=pids_are_the_machines())),
+            whole_process=serves_one_run(),
+        )
 
 
 def _end_with_coordinator() -> None:

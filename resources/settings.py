@@ -41,7 +41,6 @@ class Profile(Params):
     reference_sources: list[str] = Field(
         default=[], description="sources of good text that the perplexity model learns from; empty: all"
     )
-    tokenizer_sources: list[str] = Field(default=[], description="sources that the tokenizer is trained on; empty: all")
     ingest: IngestParams = IngestParams()
     clean: CleanParams = CleanParams()
     dedup: DedupParams = DedupParams()
@@ -59,31 +58,21 @@ class Profile(Params):
         names = [source.name for source in self.sources]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"two sources are named {min(twice)}; every source needs a name of its own")
-        for key in ("reference_sources", "tokenizer_sources"):
-            for name in getattr(self, key):
+        naming = {
+            "reference_sources": self.reference_sources,
+            "tokenizer.sources": self.tokenizer.sources,
+            "mixture.shares": list(self.mixture.shares),
+        }
+        for key, named in naming.items():
+            for name in named:
                 if name not in names:
                     raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
-        for name in self.mixture.shares:
-            if name not in names:
-                raise ValueError(
-                    f"mixture.shares names {name!r}, which is not a source; sources are {', '.join(names)}"
-                )
         return self
 
     @property
     def source_names(self) -> list[str]:
         """Names of the sources, in order of priority."""
         return [source.name for source in self.sources]
-
-    @property
-    def references(self) -> list[str]:
-        """Sources that the perplexity model learns from."""
-        return self.reference_sources or self.source_names
-
-    @property
-    def tokenizer_corpus(self) -> list[str]:
-        """Sources that the tokenizer is trained on."""
-        return self.tokenizer_sources or self.source_names
 
     @property
     def ledger_url(self) -> str:

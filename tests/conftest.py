@@ -9,7 +9,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 
-from pipelines.store import Store  # noqa: E402
+from pipelines.store import Store
 
 
 @pytest.fixture

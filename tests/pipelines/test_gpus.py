@@ -4,10 +4,13 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
+from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
+from pipelines import gpus
 from pipelines.gpus import GpuSampler, open_gpus
 from pipelines.usage import UsageReader
 
@@ -24,12 +27,16 @@ class FakeGpu:
 
 @dataclass
 class FakeNvml:
-    """The five functions of pynvml that the sampler calls."""
+    """The functions of pynvml that the sampler calls."""
 
     gpus: list[FakeGpu]
+    initialised: bool = False
 
     class NVMLError(Exception):
         """As pynvml's."""
+
+    def nvmlInit(self) -> None:
+        self.initialised = True
 
     def nvmlDeviceGetCount(self) -> int:
         return len(self.gpus)
@@ -56,8 +63,8 @@ OURS, THEIRS = 100, 900
 
 def test_held_is_the_time_with_a_context_of_our_tree() -> None:
     # Given two devices, one that we hold and one that somebody else holds
-    gpus = [FakeGpu("NVIDIA H100 80GB HBM3", [OURS]), FakeGpu("Tesla T4", [THEIRS])]
-    sampler = GpuSampler(FakeNvml(gpus))
+    devices = [FakeGpu("NVIDIA H100 80GB HBM3", [OURS]), FakeGpu("Tesla T4", [THEIRS])]
+    sampler = GpuSampler(FakeNvml(devices))
     # When they are looked at every 5 s
     for at in (0, 5, 10):
         sampler.sample({OURS}, at)
@@ -133,9 +140,43 @@ def test_a_reading_holds_what_the_sampler_saw_of_this_process() -> None:
     assert used.gpu_joules == {}
 
 
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists(), reason="a GPU is here")
-def test_without_a_gpu_nothing_is_imported() -> None:
-    imported = "pynvml" in sys.modules
-    assert open_gpus() is None
-    assert ("pynvml" in sys.modules) is imported
-    assert UsageReader().read().gpu_seconds == {}
+def test_without_a_gpu_nothing_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(gpus, "DEVICE_NODES", (tmp_path / "none",))
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it now would raise
+    assert open_gpus(pids_match=True) is None
+
+
+@pytest.fixture
+def device_node(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine with NVIDIA's driver."""
+    (tmp_path / "nvidiactl").touch()
+    monkeypatch.setattr(gpus, "DEVICE_NODES", (tmp_path / "nvidiactl",))
+
+
+@pytest.mark.usefixtures("device_node")
+class TestOpening:
+    def test_with_a_gpu_it_is_sampled(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        nvml = FakeNvml([FakeGpu("Tesla T4", [OURS])])
+        monkeypatch.setitem(sys.modules, "pynvml", cast(ModuleType, nvml))
+        sampler = open_gpus(pids_match=True)
+        assert nvml.initialised
+        assert sampler is not None
+        sampler.sample({OURS}, 0)
+        sampler.sample({OURS}, 5)
+        assert sampler.seconds == {"Tesla T4": 5}
+
+    def test_an_nvml_that_does_not_answer_is_logged(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        nvml = FakeNvml([])
+        monkeypatch.setattr(nvml, "nvmlDeviceGetCount", Mock(side_effect=nvml.NVMLError("Driver/library mismatch")))
+        monkeypatch.setitem(sys.modules, "pynvml", cast(ModuleType, nvml))
+        assert open_gpus(pids_match=True) is None
+        assert "NVML does not answer (Driver/library mismatch), so GPU time is not metered" in caplog.text
+
+    def test_a_missing_package_is_logged(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+        assert open_gpus(pids_match=True) is None
+        assert "nvidia-ml-py is not installed" in caplog.text

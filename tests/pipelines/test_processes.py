@@ -121,6 +121,6 @@ def test_a_process_that_is_gone_is_nobody(monkeypatch: pytest.MonkeyPatch) -> No
     with subprocess.Popen(["true"]) as process:
         process.wait()
     stranger = os.getppid()
-    monkeypatch.setattr(processes, "_children", lambda pid: [process.pid, stranger] if pid == os.getpid() else [])
+    monkeypatch.setattr(processes, "_children", lambda pid, _: [process.pid, stranger] if pid == os.getpid() else [])
     # When the tree is read, then neither is in it
     assert descendants(os.getpid()) == {}

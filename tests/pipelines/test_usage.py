@@ -20,7 +20,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc and wait4 as t
 
 PRELUDE = """
 import json, os, subprocess, sys, threading, time
-from pipelines.usage import UsageReader, become_subreaper
+from pipelines.processes import become_subreaper
+from pipelines.usage import UsageReader
 
 BURN = '''
 import time
@@ -270,6 +271,10 @@ class TestArithmetic:
     def test_peaks_are_not_added(self) -> None:
         assert (Usage(peak_memory_bytes=3) + Usage(peak_memory_bytes=5)).peak_memory_bytes == 5
         assert (Usage(peak_memory_bytes=5) - Usage(peak_memory_bytes=3)).peak_memory_bytes == 5
+
+    def test_the_rounding_of_floats_is_no_negative_usage(self) -> None:
+        assert 0.3 - (0.1 + 0.2) < 0
+        assert Usage(cpu_seconds=0.3) - (Usage(cpu_seconds=0.1) + Usage(cpu_seconds=0.2)) == Usage()
 
     def test_a_later_reading_taken_from_an_earlier_one_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="can't be negative or infinite, and cpu_seconds is -1"):

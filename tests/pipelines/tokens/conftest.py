@@ -1,0 +1,26 @@
+"""A store for every test, and one small tokenizer for all of them."""
+
+import pytest
+
+from pipelines.engines.local import Engine
+from pipelines.store import Store
+from pipelines.tokens.params import TokenizerParams
+from pipelines.tokens.tokenizer import train_tokenizer
+from tests.pipelines.tokens.corpus import documents, sealed
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def engine(store):
+    return Engine(store, 1)
+
+
+@pytest.fixture
+def tokenizer(store, engine):
+    """300 tokens, learnt from one sentence."""
+    data = documents(store, {"any": [{"d": "the cat sat on the mat and the dog sat on the cat. " * 20}]})
+    return sealed(store, train_tokenizer(data, TokenizerParams(vocabulary=300), engine), "tokenizer")
