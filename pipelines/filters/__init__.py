@@ -1,0 +1,1 @@
+"""Scores of documents (toxicity, perplexity) and the rules that turn scores into decisions."""
