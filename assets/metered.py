@@ -6,7 +6,7 @@ What the metadata says is `assets/metadata.py`.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakSet
@@ -15,6 +15,7 @@ import dagster as dg
 
 from assets.config import config_class, params_from
 from assets.metadata import failure_metadata, materialization_metadata, table_schema
+from assets.previews import preview_metadata
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
 from pipelines.costs.meter import Meter
 from pipelines.dataset import Dataset, Draft, MixedVersions, Version, seal
@@ -77,8 +78,8 @@ class MeteredAsset:
         params = profile.section_of(self.params_model) if self.params_model else None
         recipe = self
 
-        def compute(context: dg.AssetExecutionContext, **given: Any) -> dg.Output[Dataset]:
-            return _Step(recipe, profile, context, given).run()
+        def compute(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
+            yield from _Step(recipe, profile, context, given).run()
 
         annotations: dict[str, Any] = {"context": dg.AssetExecutionContext, **dict.fromkeys(self.inputs, Dataset)}
         if params is not None:
@@ -173,22 +174,32 @@ class _Step:
         if recipe.params_model:
             self.params = given["config"] = params_from(given["config"], recipe.params_model)
         self.published: list[Pointer] = []
+        self.failure: dg.AssetObservation | None = None
 
-    def run(self) -> dg.Output[Dataset]:
+    def run(self) -> Iterator[dg.AssetObservation | dg.Output[Dataset]]:
         try:
-            partitions = self._partitions()
-            self.meter.ledger.take_lock(RUN_LOCK, self.root_run, lock_owner())
-            self.meter.ledger.open_run(self.root_run, self.profile.digest)
-            self.meter.step_begins(len(partitions))
-            made = Dataset(self.recipe.name, tuple(map(self._attempt, partitions)), self.engine.store)
-            self.meter.ledger.publish(self.published)
-        except (MixedVersions, LedgerError, StoreError) as error:
-            raise dg.Failure(str(error), allow_retries=False) from error
-        return dg.Output(
+            made = self._work()
+        except BaseException as error:
+            if self.failure is not None:
+                yield self.failure  # an event that is only logged is lost when the body raises
+            if isinstance(error, MixedVersions | LedgerError | StoreError):
+                raise dg.Failure(str(error), allow_retries=False) from error
+            raise
+        yield dg.Output(
             made,
             data_version=dg.DataVersion(_data_version(made)),
             tags={"dagster/code_version": self.recipe.params_code_version(self.params)},
         )
+
+    def _work(self) -> Dataset:
+        """All sources, then their pointers, at once."""
+        partitions = self._partitions()
+        self.meter.ledger.take_lock(RUN_LOCK, self.root_run, lock_owner())
+        self.meter.ledger.open_run(self.root_run, self.profile.digest)
+        self.meter.step_begins(len(partitions))
+        made = Dataset(self.recipe.name, tuple(map(self._attempt, partitions)), self.engine.store)
+        self.meter.ledger.publish(self.published)
+        return made
 
     def _partitions(self) -> list[str]:
         if not self.recipe.partitioned_by_source:
@@ -215,19 +226,18 @@ class _Step:
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None:
-                self.context.log_event(
-                    dg.AssetObservation(
-                        asset_key=key,
-                        partition=partition or None,
-                        description=f"failed: {error}"[:1000],
-                        metadata=failure_metadata(attempt.id, self.meter.ledger, self.prices),
-                    )
+                self.failure = dg.AssetObservation(
+                    asset_key=key,
+                    partition=partition or None,
+                    description=f"failed: {error}"[:1000],
+                    metadata=failure_metadata(attempt.id, self.meter.ledger, self.prices),
                 )
             raise
         self.published.append(Pointer(recipe.name, partition, version.id, attempt.id, self.root_run))
         metadata = materialization_metadata(
             version, attempt.id, self.meter.ledger, self.prices, self.published, recipe.shows
         )
+        metadata |= preview_metadata(Dataset(recipe.name, (version,), self.engine.store), self.profile.previews)
         self.context.add_asset_metadata(metadata, asset_key=key, partition_key=partition or None)
         return version
 
@@ -244,13 +254,17 @@ class _Step:
                 sliced = isinstance(value, Dataset) and partition and partition in value.partitions
                 arguments[name] = value.of(partition) if sliced else value
         inputs = [value for value in arguments.values() if isinstance(value, Dataset)]
+        params = self.params.model_dump(mode="json") if self.params else {}
+        for value in arguments.values():
+            if isinstance(value, Source):  # its path is where this machine has it, not what it is
+                params["source"] = value.model_dump(mode="json", exclude={"path"})
         draft = self.recipe.body(**arguments)
         return seal(
             engine.store,
             draft,
             asset=self.recipe.name,
             partition=partition,
-            params=self.params.model_dump(mode="json") if self.params else {},
+            params=params,
             code_version=str(self.recipe.code_version),
             inputs=inputs,
             actions=[result.key for result in engine.results],

@@ -36,7 +36,7 @@ def main() -> int:
     if not told and options.install:
         print(
             f"Installing into .venv: about {DOWNLOAD_MEGABYTES} MB of packages to download, {INSTALLED_GIGABYTES} GB on "
-            "disk (with PyTorch's CPU wheel; its CUDA build adds some 3 GB: see the README). "
+            "disk (with PyTorch's CPU wheel; its CUDA build adds 3 GB: see the README). "
             "Nothing else is downloaded, now or later."
         )
     return 1 if told else 0
@@ -54,7 +54,7 @@ def disk_problem(free_bytes: int | None = None) -> str | None:
     """A sentence if there is too little room beside the project."""
     free = shutil.disk_usage(ROOT).free if free_bytes is None else free_bytes
     if free < NEEDED_GIGABYTES * 1e9:
-        return f"{NEEDED_GIGABYTES:.0f} GB of free disk are needed for packages and data, {free / 1e9:.1f} GB are free."
+        return f"{NEEDED_GIGABYTES:.0f} GB of free disk are needed for packages and data; {free / 1e9:.1f} are free."
     return None
 
 

@@ -18,7 +18,8 @@ def chosen_profile() -> Profile:
 
     `CORPUSMILL_SET` is a JSON list of 'section.key=value', as `corpusmill run --set` exports it.
     """
-    warnings.filterwarnings("ignore", category=dg.BetaWarning)  # range runs are beta in Dagster, and tested here
+    for category in (dg.BetaWarning, dg.PreviewWarning):  # range runs and Pipes sessions, which our tests cover
+        warnings.filterwarnings("ignore", category=category)
     path = Path(os.environ.get(PROFILE_VARIABLE) or HOME / "config" / "demo.yaml")
     return load_profile(path, json.loads(os.environ.get(SET_VARIABLE) or "[]"))
 

@@ -17,6 +17,8 @@ from pipelines.costs.ledger import Event, Ledger
 from pipelines.prices.book import PriceBook
 
 POLL_SECONDS = 1.0
+QUIET_SECONDS = 15.0
+"""Lines about the same attempt come no closer than this where the output is a file or a pipe."""
 
 
 class Watcher:
@@ -28,7 +30,7 @@ class Watcher:
         self.ledger, self.prices, self.console = ledger, prices, console
         self._milestones = dict(milestones)
         self._told: set[str] = set()
-        self._last_line: dict[str, str] = {}
+        self._last_line: dict[str, tuple[float, str]] = {}
         self._started = time.time()
 
     def tell(self, run: str) -> None:
@@ -65,7 +67,7 @@ class Watcher:
 
     def _tell_progress(self, opened: Event, beat: Event) -> None:
         progress: dict[str, Any] = beat.payload["progress"]
-        seconds = max(beat.time - opened.time, 1e-6)
+        seconds = max(beat.time - progress["started"], 1e-6)
         rows, of = progress["rows_done"], progress["rows_total"]
         parts = [f"{progress['done']}/{progress['total']} tasks"] if progress["total"] > 1 else []
         if of:
@@ -75,8 +77,10 @@ class Watcher:
                 parts.append(f"{_clock(seconds * (of - rows) / rows)} left")
         parts += [f"{key} {value}" for key, value in progress["extra"].items() if key != "unit"]
         line = f"        … {_name(opened)} {progress['stage']}: {', '.join(parts) or 'at work'}"
-        if self._last_line.get(opened.attempt) != line:
-            self._last_line[opened.attempt] = line
+        told_at, told = self._last_line.get(opened.attempt, (opened.time, ""))
+        quiet = 0.0 if self.console.is_terminal else QUIET_SECONDS
+        if line != told and beat.time - told_at >= quiet:
+            self._last_line[opened.attempt] = (beat.time, line)
             self.console.print(line, style="dim")
 
 

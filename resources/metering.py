@@ -70,7 +70,13 @@ class MeteredExecutor(MultiprocessExecutor):
     """Each step in a process of its own, one at a time (engines fill the cores); the rest is overhead of the run."""
 
     def __init__(self, ledger_url: str) -> None:
-        super().__init__(retries=RetryMode.ENABLED, max_concurrent=1)
+        super().__init__(
+            retries=RetryMode.ENABLED,
+            max_concurrent=1,
+            # Steps fork from one process that has loaded the definitions: two seconds less for each of them.
+            start_method="forkserver",
+            explicit_forkserver_preload=["jobs.definitions", "dagster._core.executor.multiprocess"],
+        )
         self._ledger_url = ledger_url
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[Any]:

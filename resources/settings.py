@@ -1,9 +1,9 @@
 """The profile: everything that a user says, in one checked model. Defaults stand with the stages."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.clean.params import CleanParams
 from pipelines.dedup.params import DedupParams
@@ -36,6 +36,11 @@ class Profile(Params):
     store: str = Field(default="var/store", description="where datasets live: a folder or an fsspec URL")
     ledger: str = Field(default="var/ledger.db", description="ledger database: a SQLite file or an SQLAlchemy URL")
     prices: str = Field(default="config/prices/cloud-2026.yaml", description="price book")
+    previews: Literal["ui", "store", "off"] = Field(
+        default="ui",
+        description="where samples of texts go: 'ui', Dagster's event log, which can't be rewritten; 'store', an "
+        "object of the store, until it is collected; 'off', nowhere",
+    )
     engine: EngineParams = EngineParams()
     sources: list[Source] = Field(min_length=1, description="the corpora, in order of priority: earlier ones are kept")
     reference_sources: list[str] = Field(
@@ -52,6 +57,11 @@ class Profile(Params):
     tokenize: TokenizeParams = TokenizeParams()
     blend: BlendParams = BlendParams()
     training: PretrainParams = PretrainParams()
+
+    @field_validator("previews", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        return "off" if value is False else value  # YAML reads a bare `off` as false
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:

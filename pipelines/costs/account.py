@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from pipelines.costs.ledger import Event, Ledger, Pointer
-from pipelines.prices.book import Charge, PriceBook
+from pipelines.prices.book import SMALLEST_USD, Charge, PriceBook
 from pipelines.usage import Usage
 
 ZERO = Decimal(0)
@@ -165,15 +165,27 @@ class Account:
             own = sum(made.values())
             if self.published(attempt):
                 if own > 0:
-                    for key, seconds in made.items():
-                        usd.setdefault(key, attempt.charge.usd * Decimal(seconds) / Decimal(own))
+                    usd |= {k: v for k, v in _shares(attempt.charge.usd, made, own).items() if k not in usd}
                 elif attempt.version is not None and self._first[attempt.version] is attempt:
                     usd[_publication(attempt.version)] = attempt.charge.usd
             else:
                 whole = max(own, attempt.usage.cpu_seconds)
-                for key, seconds in made.items():
-                    usd.setdefault(key, attempt.charge.usd * Decimal(seconds) / Decimal(whole) if whole else ZERO)
+                usd |= {k: v for k, v in _shares(attempt.charge.usd, made, whole).items() if k not in usd}
         return usd
+
+
+def _shares(usd: Decimal, seconds: dict[str, float], whole: float) -> dict[str, Decimal]:
+    """Each one's share of `usd` by its seconds of `whole`, in whole multiples of the smallest amount.
+
+    Shares of cumulative seconds are rounded, not single ones: so they add up to the share of the sum.
+    """
+    shares: dict[str, Decimal] = {}
+    before, passed = ZERO, 0.0
+    for key, own in seconds.items():
+        passed += own
+        upto = (usd * Decimal(min(passed / whole, 1.0))).quantize(SMALLEST_USD) if whole else ZERO
+        shares[key], before = upto - before, upto
+    return shares
 
 
 def _publication(version: str) -> str:

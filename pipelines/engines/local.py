@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -23,13 +24,15 @@ class WorkerKilled(RuntimeError):
 class Engine:
     """Runs tasks and remembers which results it handed out.
 
-    workers: processes at work at once. attempt: who pays (see `pipelines/costs/ledger.py`). The results of tasks, and
-    so every byte of every dataset, do not depend on the number of workers.
+    workers: processes at work at once. attempt: who pays (see `pipelines/costs/ledger.py`). alone_seconds: how long
+    this process works by itself before it starts a pool, which takes about a second. The results of tasks, and so
+    every byte of every dataset, do not depend on any of these.
     """
 
     store: Store
     workers: int
     attempt: str = ""
+    alone_seconds: float = 1.0
     results: list[Result] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
 
@@ -53,18 +56,21 @@ class Engine:
         for task, result in zip(tasks, found, strict=True):
             if result is not None:
                 self._finished(result, task)
-        open_tasks = [index for index, result in enumerate(found) if result is None]
-        if self.workers == 1 or len(open_tasks) == 1:
-            for index in open_tasks:
-                found[index] = result = perform(self.store, tasks[index], self.attempt)
-                self._finished(result, tasks[index])
-        elif open_tasks:
-            for index, result in self._pooled({index: tasks[index] for index in open_tasks}):
-                found[index] = result
-                self._finished(result, tasks[index])
+        waiting = {index: task for index, task in enumerate(tasks) if found[index] is None}
+        pool_at = time.monotonic() + self.alone_seconds
+        while waiting and (self.workers == 1 or len(waiting) == 1 or time.monotonic() < pool_at):
+            index = next(iter(waiting))
+            task = waiting.pop(index)
+            found[index] = result = perform(self.store, task, self.attempt)
+            self._finished(result, task)
+        for index, result in self._pooled(waiting):
+            found[index] = result
+            self._finished(result, tasks[index])
         return [result for result in found if result is not None]
 
     def _pooled(self, tasks: dict[int, Task]) -> Iterator[tuple[int, Result]]:
+        if not tasks:
+            return
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(sorted({task.run.__module__ for task in tasks.values()}))
         pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
@@ -86,6 +92,7 @@ class Engine:
 
     def _start(self, tasks: Sequence[Task]) -> None:
         self.progress.stage = tasks[0].stage if tasks else ""
+        self.progress.started = time.time()
         self.progress.done = self.progress.reused = self.progress.rows_done = 0
         self.progress.total = len(tasks)
         self.progress.rows_total = sum(task.rows for task in tasks)

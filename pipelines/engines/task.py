@@ -167,9 +167,10 @@ def _cpu_seconds(count_children: bool) -> float:
 
 @dataclass
 class Progress:
-    """How far an attempt's tasks are: read by heartbeats, written by the engine."""
+    """How far an attempt's tasks are: read by heartbeats, written by the engine. started: Unix time, seconds."""
 
     stage: str = ""
+    started: float = 0.0
     done: int = 0
     total: int = 0
     reused: int = 0

@@ -244,7 +244,7 @@ def perplexity_tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
         "documents_in": documents.num_rows,
         "documents_out": scores.num_rows,
         "bytes_in": tallies.text_bytes(documents["text"]),
-        "tokens": int(pc.sum(scores["tokens"]).as_py() or 0),
+        "scored_tokens": int(pc.sum(scores["tokens"]).as_py() or 0),
         "without_tokens": scores["perplexity"].null_count,
         "perplexity_histogram": tallies.histogram(
             scores["perplexity"].drop_null().to_numpy(), tallies.PERPLEXITY_EDGES

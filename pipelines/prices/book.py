@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 SECONDS_PER_HOUR = 3600
 JOULES_PER_KWH = 3_600_000
 MONEY = Context(prec=34)
+SMALLEST_USD = Decimal("1e-12")
+"""Amounts are whole multiples of this, so that their sums are exact."""
 """34 significant digits (IEEE 754 decimal128): sums of many small charges stay exact far beyond a cent."""
 
 
@@ -217,7 +219,7 @@ class PriceBook(_Entry):
         return f"{self.name}@{self.digest[:12]}"
 
     def lines(self, gpus: Collection[str]) -> list[str]:
-        """The rates in words, with their sources, to stand beside the dollars. gpus: keys of those that were charged."""
+        """The rates in words, with sources, to stand beside the dollars. gpus: keys of those that were charged."""
         energy = self.energy
         return [
             f"core-hour: {self.core_hour}",
@@ -266,4 +268,4 @@ class _OneOfEach(yaml.SafeLoader):
 def _line(item: str, seconds: float, rate: Rate) -> ChargeLine:
     with localcontext(MONEY):
         hours = Decimal(repr(float(seconds))) / SECONDS_PER_HOUR
-        return ChargeLine(item, hours, rate.usd, hours * rate.usd)
+        return ChargeLine(item, hours, rate.usd, (hours * rate.usd).quantize(SMALLEST_USD))

@@ -63,7 +63,7 @@ def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
 
 
 def test_a_missing_profile_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ProfileError, match="no profile at .*nowhere"):
+    with pytest.raises(ProfileError, match=r"no profile at .*nowhere"):
         load(tmp_path / "nowhere.yaml", Whole)
 
 

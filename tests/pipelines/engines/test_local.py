@@ -48,7 +48,7 @@ def tasks(run=count, numbers=range(4)) -> list[Task]:
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_results_come_in_the_order_of_the_tasks_with_any_number_of_workers(store: Store, workers: int) -> None:
-    results = Engine(store, workers).map(tasks(numbers=range(9)))
+    results = Engine(store, workers, alone_seconds=0).map(tasks(numbers=range(9)))
 
     assert [result.stats["number"] for result in results] == list(range(9))
     parts = join_parts([result.parts for result in results])
@@ -99,12 +99,12 @@ def test_a_failing_task_stops_the_rest_and_finished_work_stays(store: Store) -> 
 
 def test_a_failing_task_in_the_pool_is_raised_as_itself(store: Store) -> None:
     with pytest.raises(ValueError, match="does not like"):
-        Engine(store, 2).map(tasks(fail))
+        Engine(store, 2, alone_seconds=0).map(tasks(fail))
 
 
 def test_a_killed_worker_is_explained(store: Store) -> None:
     with pytest.raises(WorkerKilled, match="running out of memory; use fewer workers"):
-        Engine(store, 2).map(tasks(die))
+        Engine(store, 2, alone_seconds=0).map(tasks(die))
 
 
 def test_no_tasks_give_no_results(store: Store) -> None:
@@ -130,7 +130,7 @@ from pipelines.engines.local import Engine
 from pipelines.store import Store
 from tests.pipelines.engines.test_local import sleep, tasks
 if __name__ == "__main__":
-    Engine(Store(sys.argv[1]), 2).map(tasks(sleep))
+    Engine(Store(sys.argv[1]), 2, alone_seconds=0).map(tasks(sleep))
 """
 
 

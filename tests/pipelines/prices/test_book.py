@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.prices.book import PriceBook, PriceError, load_book
+from pipelines.prices.book import SMALLEST_USD, PriceBook, PriceError, load_book
 from pipelines.usage import Usage
 
 SHIPPED = sorted((Path(__file__).parents[3] / "config" / "prices").glob("*.yaml"))
@@ -101,7 +101,7 @@ class TestPricing:
         usages = [Usage(cpu_seconds=cpu / 128, gpu_seconds={name: gpu / 128}) for cpu, gpu, name in parts]
         total = sum(usages, Usage())
         assert book.price(total).usd == pytest.approx(
-            sum(book.price(usage).usd for usage in usages), rel=Decimal("1e-25")
+            sum(book.price(usage).usd for usage in usages), abs=SMALLEST_USD * 10
         )
 
 
