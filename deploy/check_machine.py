@@ -35,7 +35,7 @@ def main() -> int:
         print(problem, file=sys.stderr)
     if not told and options.install:
         print(
-            f"Installing into .venv: about {DOWNLOAD_MEGABYTES} MB of packages to download, {INSTALLED_GIGABYTES} GB on "
+            f"Installing into .venv: {DOWNLOAD_MEGABYTES} MB of packages to download, {INSTALLED_GIGABYTES} GB on "
             "disk (with PyTorch's CPU wheel; its CUDA build adds 3 GB: see the README). "
             "Nothing else is downloaded, now or later."
         )

@@ -19,6 +19,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.costs.report import dataset_costs
 from pipelines.dataset import Version
 from pipelines.prices.book import PriceBook, load_book
+from pipelines.profile import ProfileError
 from pipelines.store import Store
 from resources.settings import HOME, Profile
 
@@ -109,8 +110,18 @@ class _Told:
 def _selected(profile: Profile, select: str | None) -> frozenset[dg.AssetKey] | None:
     if select is None:
         return None
-    assets = build_definitions(profile).resolve_asset_graph()
-    return frozenset(dg.AssetSelection.from_string(select).resolve(assets))
+    graph = build_definitions(profile).resolve_asset_graph()
+    try:
+        selected = frozenset(dg.AssetSelection.from_string(select).resolve(graph))
+    except dg.DagsterError as error:
+        known = ", ".join(sorted(key.to_user_string() for key in graph.get_all_asset_keys()))
+        told = str(error).partition(". ")[0]
+        raise ProfileError(
+            f"--select {select}: {told}; assets are {known}; '*name' is an asset with all upstream"
+        ) from None
+    if not selected:
+        raise ProfileError(f"--select {select} selects nothing")
+    return selected
 
 
 def _create_run(

@@ -1,5 +1,7 @@
 """The meter as Dagster sees it: a resource for steps, and the executor whose own use is the run's overhead."""
 
+import atexit
+import gc
 import multiprocessing
 import os
 import signal
@@ -7,11 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import psutil
 from dagster._config.pythonic_config import ConfigurableResourceFactory
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
@@ -20,9 +23,13 @@ from pipelines.costs.ledger import RUN_LOCK, Ledger
 from pipelines.costs.meter import Meter
 from pipelines.gpus import open_gpus
 from pipelines.processes import ProcessIdentity, become_subreaper, pids_are_the_machines, process_identity
+from pipelines.training.owner import GRACE_SECONDS as TRAINER_GRACE_SECONDS
 from pipelines.usage import UsageReader
 
 GRACE_SECONDS = 10.0
+
+PROGRAMS = ("corpusmill", "command.py")
+"""The command, as installed and as `python -m jobs.command`."""
 
 
 def lock_owner() -> ProcessIdentity:
@@ -37,7 +44,7 @@ def serves_one_run() -> bool:
     """Whether this process exists for one step or one run, so that its start-up is part of the bill."""
     if multiprocessing.parent_process() is not None:
         return True
-    return bool({"execute_run", "execute_step"} & set(sys.argv)) or Path(sys.argv[0]).name == "corpusmill"
+    return bool({"execute_run", "execute_step"} & set(sys.argv)) or Path(sys.argv[0]).name in PROGRAMS
 
 
 class MeterResource(ConfigurableResourceFactory[Meter]):
@@ -75,7 +82,11 @@ class MeteredExecutor(MultiprocessExecutor):
             max_concurrent=1,
             # Steps fork from one process that has loaded the definitions: two seconds less for each of them.
             start_method="forkserver",
-            explicit_forkserver_preload=["jobs.definitions", "dagster._core.executor.multiprocess"],
+            explicit_forkserver_preload=[
+                "jobs.definitions",
+                "dagster._core.executor.multiprocess",
+                "resources.frozen",
+            ],
         )
         self._ledger_url = ledger_url
 
@@ -83,14 +94,32 @@ class MeteredExecutor(MultiprocessExecutor):
         run = plan_context.dagster_run
         root_run = run.root_run_id or run.run_id
         become_subreaper()
+        alone = serves_one_run()
+        if alone:
+            # A last look through all objects is a second of work after the meter has closed, for nothing.
+            atexit.register(gc.freeze)
         ledger = Ledger(self._ledger_url)
-        meter = Meter(ledger, UsageReader(), whole_process=serves_one_run())
+        meter = Meter(ledger, UsageReader(), whole_process=alone)
         with meter.coordinator(root_run=root_run, run=run.run_id, job=run.job_name):
             ledger.take_lock(RUN_LOCK, root_run, process_identity())
             try:
                 yield from super().execute(plan_context, execution_plan)
             finally:
+                _wait_for_the_rest(alone=alone)
                 ledger.release_lock(RUN_LOCK, root_run)
+
+
+def _wait_for_the_rest(*, alone: bool) -> None:
+    """Wait until the fork server and what the steps left behind have ended: what they still use is the run's overhead.
+
+    A trainer whose step was killed saves its state first; until then nobody else may work in its folder.
+    alone: all children of this process belong to the run.
+    """
+    forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    if alone:
+        tracker = resource_tracker._resource_tracker._pid  # type: ignore[attr-defined]
+        orphans = [child for child in psutil.Process().children() if child.pid != tracker]
+        psutil.wait_procs(orphans, timeout=TRAINER_GRACE_SECONDS + GRACE_SECONDS)
 
 
 def metered_executor(ledger_url: str) -> dg.ExecutorDefinition:

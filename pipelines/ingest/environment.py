@@ -6,6 +6,7 @@ is not in the environment.
 """
 
 import ast
+import csv
 import email
 import json
 import re
@@ -28,6 +29,13 @@ _LICENCE_NAME = re.compile(r"(licen[cs]e|copying|copyright|notice|third.?party)"
 _LICENCE_SUFFIXES = frozenset({"", ".txt", ".md", ".rst", ".apache", ".apache2", ".bsd", ".mit", ".psf", ".python"})
 _README_SUFFIXES = frozenset({".md", ".rst", ".txt"})
 _NO_PROSE = re.compile(r"(requirements|cmakelists|sources|vocab|words).*\.txt", re.IGNORECASE)
+_WANTED_NAME = {
+    "readmes": re.compile(r"(\.md|\.rst|\.txt|/METADATA)$", re.IGNORECASE),
+    "docstrings": re.compile(r"\.py$"),
+    "licences": re.compile(r"(licen[cs]e|copying|copyright|notice|third.?party)", re.IGNORECASE),
+    "code": re.compile(r"\.py$"),
+}
+"""A first look at names, before they are taken apart."""
 _OTHERS_FOLDERS = frozenset({"_vendor", "vendor", "vendored", "third_party", "thirdparty", "externals", "extern"})
 """Folders of copies of other packages, whose licence the package's own does not tell."""
 _TEST_FOLDERS = frozenset({"test", "tests", "testing", "testdata"})
@@ -58,12 +66,12 @@ def list_environment(source: Source) -> Listing:
             told = f"{name} says {words!r}" if words else f"{name} names no licence"
             listing.rejects.append((_place(package), Reject(None, reason, told)))
             continue
-        if package.files is None:
+        files = _recorded(package)
+        if files is None:
             listing.rejects.append((_place(package), Reject(None, "no_file_list", f"{name} has no RECORD")))
             continue
         described = json.dumps({"package": package.metadata["Name"], "version": package.version}, sort_keys=True)
-        for file in package.files:
-            path = PurePosixPath(file)
+        for path in map(PurePosixPath, filter(_WANTED_NAME[source.what].search, files)):
             if str(path) in taken or ".." in path.parts or path.is_absolute() or not _wanted(source, path):
                 continue
             taken.add(str(path))
@@ -73,6 +81,14 @@ def list_environment(source: Source) -> Listing:
                 listing.add(str(path), licence, described)
     listing.files.sort(key=lambda file: file.uri)
     return listing
+
+
+def _recorded(package: metadata.Distribution) -> list[str] | None:
+    """Names of the files that a package installed; read from its RECORD as text, which takes a tenth of the time."""
+    record = package.read_text("RECORD")
+    if record is not None:
+        return [row[0] for row in csv.reader(record.splitlines()) if row]
+    return None if package.files is None else [str(file) for file in package.files]
 
 
 def _place(package: metadata.Distribution) -> str:

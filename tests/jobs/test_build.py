@@ -1,0 +1,75 @@
+"""The definitions: they load quickly and anywhere, and every asset says what a newcomer needs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from jobs.build import build_definitions
+from resources.settings import HOME, load_profile
+
+HEAVY = ("torch", "transformers", "pyspark", "sklearn", "detoxify")
+
+
+@pytest.fixture(scope="module")
+def definitions() -> dg.Definitions:
+    return build_definitions(load_profile(HOME / "config" / "demo.yaml"))
+
+
+def test_definitions_load_without_the_heavy_packages() -> None:
+    code = (
+        f"import jobs.definitions, sys; jobs.definitions.definitions(); print([m for m in {HEAVY} if m in sys.modules])"
+    )
+
+    told = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True).stdout
+
+    assert told.strip() == "[]"
+
+
+def test_the_workspace_loads_from_any_directory(tmp_path: Path) -> None:
+    outcome = subprocess.run(
+        [sys.executable, "-m", "dagster", "definitions", "validate", "-w", str(HOME / "workspace.yaml")],
+        cwd=tmp_path,
+        env=os.environ | {"DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_every_asset_explains_itself(definitions: dg.Definitions) -> None:
+    for asset in definitions.assets or []:
+        assert isinstance(asset, dg.AssetsDefinition)
+        for spec in asset.specs:
+            assert spec.description, spec.key
+            assert spec.kinds, spec.key
+            assert spec.group_name != "default", spec.key
+            assert spec.code_version, spec.key
+
+
+def test_tables_have_described_columns(definitions: dg.Definitions) -> None:
+    metadata = definitions.resolve_asset_graph().get(dg.AssetKey("filtered_documents")).metadata
+    schema = metadata["dagster/column_schema"]
+
+    assert [column.name for column in schema.columns][:4] == ["doc_id", "source", "uri", "text"]
+    assert all(column.description for column in schema.columns)
+
+
+def test_parameters_are_part_of_the_code_version() -> None:
+    profile = load_profile(HOME / "config" / "demo.yaml")
+    changed = load_profile(HOME / "config" / "demo.yaml", ["filters.max_toxicity=0.5"])
+
+    before, after = (
+        {
+            node.key.to_user_string(): node.code_version
+            for node in build_definitions(p).resolve_asset_graph().asset_nodes
+        }
+        for p in (profile, changed)
+    )
+
+    assert {name for name in before if before[name] != after[name]} == {"filtered_documents"}
