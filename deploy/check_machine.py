@@ -25,7 +25,7 @@ def main() -> int:
     parser.add_argument("--install", action="store_true", help="check what an installation needs, and announce it")
     parser.add_argument("--port", type=int, help="check that this port is free")
     options = parser.parse_args()
-    problems = [python_problem()]
+    problems = [platform_problem(), python_problem()]
     if options.install:
         problems += [disk_problem(), venv_problem(), network_problem()]
     if options.port is not None:
@@ -40,6 +40,15 @@ def main() -> int:
             "Nothing else is downloaded, now or later."
         )
     return 1 if told else 0
+
+
+def platform_problem(platform: str = sys.platform) -> str | None:
+    """A sentence where the meter cannot count; a note on standard output where it counts less."""
+    if platform == "darwin":
+        print("On macOS the meter sees live child processes through psutil and counts no I/O; on Linux it is exact.")
+    elif platform != "linux":
+        return f"corpusmill meters processes as Linux and macOS count them and does not run on {platform}; use WSL."
+    return None
 
 
 def python_problem() -> str | None:

@@ -7,10 +7,12 @@ import dagster as dg
 
 from assets import cleaning, deduplication, filtering, ingestion, mixing, tokenization, training
 from assets.metered import MeteredAsset, refuse_unmetered
+from pipelines.engines.local import Engine
+from pipelines.prices.book import load_book
+from pipelines.store import Store
 from resources.datasets import DatasetIOManager
-from resources.engine import EngineResource, PricesResource
-from resources.launcher import LauncherResource
-from resources.metering import MeterResource, metered_executor
+from resources.launcher import Launcher
+from resources.metering import make_meter, metered_executor
 from resources.settings import Profile
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -46,14 +48,26 @@ def build_definitions(profile: Profile, extra_assets: Sequence[Any] = (), **reso
     )
 
 
-def build_resources(profile: Profile) -> Mapping[str, Any]:
-    """What assets are given."""
+def build_resources(profile: Profile) -> Mapping[str, dg.ResourceDefinition]:
+    """What assets are given. None can be configured from the launchpad: a run must not write into another ledger."""
     return {
-        "datasets": DatasetIOManager(store=profile.store_url, ledger=profile.ledger_url),
-        "engine": EngineResource(store=profile.store_url, workers=profile.engine.workers),
-        "meter": MeterResource(ledger=profile.ledger_url),
-        "prices": PricesResource(path=str(profile.prices_path)),
-        "launcher": LauncherResource(),
+        "datasets": dg.IOManagerDefinition.hardcoded_io_manager(
+            DatasetIOManager(profile.store_url, profile.ledger_url), "Finds the versions that a step reads."
+        ),
+        "engine": dg.ResourceDefinition(
+            lambda _: Engine(Store(profile.store_url), profile.engine.workers),
+            description=f"Runs shard tasks in {profile.engine.workers} worker processes on this machine.",
+        ),
+        "meter": dg.ResourceDefinition(
+            lambda _: make_meter(profile.ledger_url), description="Meters every attempt into the ledger."
+        ),
+        "prices": dg.ResourceDefinition(
+            lambda _: load_book(profile.prices_path), description=f"Turns usage into dollars: {profile.prices}."
+        ),
+        "launcher": dg.ResourceDefinition(
+            lambda _: Launcher(profile.launcher.processes),
+            description=f"Trains in {profile.launcher.processes} processes of their own.",
+        ),
     }
 
 

@@ -3,7 +3,6 @@
 Heartbeats carry how far each attempt is, so nothing but the ledger connects this with the steps.
 """
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from rich.console import Console
 from jobs.tables import dollars
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Event, Ledger
+from pipelines.costs.meter import heartbeats
 from pipelines.prices.book import PriceBook
 
 POLL_SECONDS = 1.0
@@ -87,20 +87,9 @@ class Watcher:
 @contextmanager
 def watching(watcher: Watcher, run: str) -> Iterator[None]:
     """Tell a run from a thread until the block ends, then whatever is left."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(POLL_SECONDS):
-            watcher.tell(run)
-
-    thread = threading.Thread(target=watch, name="watcher", daemon=True)
-    thread.start()
-    try:
+    with heartbeats(lambda: watcher.tell(run), POLL_SECONDS):
         yield
-    finally:
-        ended.set()
-        thread.join()
-        watcher.tell(run)
+    watcher.tell(run)
 
 
 def _name(opened: Event) -> str:

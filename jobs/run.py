@@ -5,10 +5,12 @@ import sys
 import time
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 from dagster._core.execution.api import execute_run
+from dagster._core.executor.child_process_executor import ChildProcessCrashException
 from rich.console import Console
 
 from jobs.build import build_definitions, full_range
@@ -144,22 +146,38 @@ def _execute(job: ReconstructableJob, run: dg.DagsterRun, instance: dg.DagsterIn
 def _failures(instance: dg.DagsterInstance, run_id: str) -> Sequence[tuple[str, str]]:
     """(step, reason) of every failed step, or of the run itself where no step failed."""
     records = instance.all_logs(run_id)
-    told = []
+    told, crashes = [], {}
     for record in records:
         event = record.dagster_event
         if event is None:
             continue
+        if event.is_engine_event and _crashed(event.engine_event_data.error):
+            crashes[event.step_key] = (event.message or "").partition(f"{event.step_key} ")[2]
         if event.is_step_failure:
             error = event.step_failure_data.error
-            cause = error.cause or error if error else None
-            told.append((event.step_key or "", cause.message.strip() if cause else "no reason given"))
+            crash = crashes.get(event.step_key) if _crashed(error) else None
+            told.append((event.step_key or "", f"its process {crash}" if crash else _sentence(error)))
     if not told:
         for record in records:
             event = record.dagster_event
             if event is not None and event.is_failure and event.event_specific_data is not None:
                 error = getattr(event.event_specific_data, "error", None)
-                told.append(("the run", error.message.strip() if error else event.message or ""))
+                told.append(("the run", _sentence(error) if error else event.message or ""))
     return told
+
+
+def _crashed(error: Any) -> bool:
+    """Whether an error says that the process of a step is gone."""
+    return error is not None and error.cls_name == ChildProcessCrashException.__name__
+
+
+def _sentence(error: Any) -> str:
+    """What an error says, without the name of its class. The cause, where there is one: the error is then Dagster's."""
+    if error is None:
+        return "no reason given"
+    cause = error.cause or error
+    name, colon, said = cause.message.strip().partition(": ")
+    return said if colon and name.rpartition(".")[2] == cause.cls_name else cause.message.strip()
 
 
 def _resume_command(profile: Profile) -> str:

@@ -5,10 +5,14 @@ of what it was computed from. What a version means is `pipelines/dataset.py`; wh
 ledger database, not here.
 """
 
+import atexit
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -83,15 +87,14 @@ class Store:
             raise self._gone(name) from None
 
     def path(self, name: str) -> Path:
-        """A local file with the object's bytes, for memory mapping; downloaded once where the store is remote."""
+        """A local file with the object's bytes, for memory mapping; each process downloads it once if it is remote."""
         if self.local:
             path = Path(self._object(name))
             if not path.exists():
                 raise self._gone(name)
             return path
-        cached = Path(os.environ.get("TMPDIR", "/tmp")) / "corpusmill-objects" / name
+        cached = _downloads() / name
         if not cached.exists():
-            cached.parent.mkdir(parents=True, exist_ok=True)
             partial = cached.with_suffix(f".{uuid.uuid4().hex}")
             self.fs.get_file(self._object(name), str(partial))
             partial.replace(cached)
@@ -140,7 +143,7 @@ class Store:
 
     def scratch(self, key: str) -> Path:
         """A local folder for work in progress on an action, the same one when the action is tried again."""
-        base = Path(self.root) if self.local else Path(os.environ.get("TMPDIR", "/tmp")) / "corpusmill-work"
+        base = Path(self.root) if self.local else Path(tempfile.gettempdir()) / "corpusmill"
         folder = base / "work" / key
         folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -278,6 +281,14 @@ class Store:
             return True
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@functools.cache
+def _downloads() -> Path:
+    """This process's folder for objects of remote stores; removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="corpusmill-objects-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _objects_of(record: dict[str, Any]) -> list[tuple[str, int]]:

@@ -9,11 +9,11 @@ from pipelines.dataset import Dataset, Version
 from pipelines.store import Store
 
 
-class DatasetIOManager(dg.ConfigurableIOManager):
+class DatasetIOManager(dg.IOManager):
     """Finds the versions that a step reads: its own run's where that has published one, else the current ones."""
 
-    store: str
-    ledger: str
+    def __init__(self, store_url: str, ledger_url: str) -> None:
+        self._store_url, self._ledger_url = store_url, ledger_url
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Nothing to do: the step moved its pointers when all its sources were done."""
@@ -26,7 +26,7 @@ class DatasetIOManager(dg.ConfigurableIOManager):
             wanted = set(context.asset_partition_keys)  # arrives in set order
             partitions = [key for key in context.asset_partitions_def.get_partition_keys() if key in wanted]
         run = context.step_context.dagster_run
-        ledger, store = Ledger(self.ledger), Store(self.store)
+        ledger, store = Ledger(self._ledger_url), Store(self._store_url)
         current = {key: ledger.current(asset, key, run=run.root_run_id or run.run_id) for key in partitions}
         missing = [key or asset for key, pointer in current.items() if pointer is None]
         if missing:

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import dagster as dg
-from dagster._config.pythonic_config import ConfigurableResourceFactory
 
 from pipelines.processes import process_identity
 from pipelines.training.owner import GRACE_SECONDS
@@ -126,21 +125,11 @@ class Launcher:
         folder.read_summary()
 
 
-class LauncherResource(ConfigurableResourceFactory[Launcher]):
-    """Launches trainers: `processes` ranks on this machine, with these environment variables on top."""
-
-    processes: int = 1
-    environment: dict[str, str] = {}
-
-    def create_resource(self, context: dg.InitResourceContext) -> Launcher:
-        """The launcher of one step."""
-        return Launcher(self.processes, self.environment)
-
-
 _ENVIRONMENT = {
     "PYTHONUNBUFFERED": "1",
     "PYTHONSAFEPATH": "1",  # what lies in the current folder is not importable
     "TOKENIZERS_PARALLELISM": "false",
+    "OMP_WAIT_POLICY": "PASSIVE",  # spinning threads collapse once another process wants a core
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_HUB_OFFLINE": "1",  # a trainer reads its work folder, nothing else
 }

@@ -15,7 +15,6 @@ from typing import Any
 
 import dagster as dg
 import psutil
-from dagster._config.pythonic_config import ConfigurableResourceFactory
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
 
@@ -47,20 +46,16 @@ def serves_one_run() -> bool:
     return bool({"execute_run", "execute_step"} & set(sys.argv)) or Path(sys.argv[0]).name in PROGRAMS
 
 
-class MeterResource(ConfigurableResourceFactory[Meter]):
-    """Meters attempts into the ledger."""
-
-    ledger: str
-
-    def create_resource(self, context: dg.InitResourceContext) -> Meter:
-        become_subreaper()
-        if multiprocessing.parent_process() is not None:
-            threading.Thread(target=_end_with_coordinator, daemon=True).start()
-        return Meter(
-            Ledger(self.ledger),
-            UsageReader(open_gpus(pids_match=pids_are_the_machines())),
-            whole_process=serves_one_run(),
-        )
+def make_meter(ledger_url: str) -> Meter:
+    """The meter of this process. A step's process ends with its coordinator from now on."""
+    become_subreaper()
+    if multiprocessing.parent_process() is not None:
+        threading.Thread(target=_end_with_coordinator, daemon=True).start()
+    return Meter(
+        Ledger(ledger_url),
+        UsageReader(open_gpus(pids_match=pids_are_the_machines())),
+        whole_process=serves_one_run(),
+    )
 
 
 def _end_with_coordinator() -> None:

@@ -24,6 +24,14 @@ class EngineParams(Params):
     workers: int = Field(default=2, ge=1, le=1024, description="worker processes; results do not depend on it")
 
 
+class LauncherParams(Params):
+    """How training processes are started."""
+
+    processes: int = Field(
+        default=1, ge=1, le=1024, description="ranks on this machine, one for each GPU; the result hardly depends on it"
+    )
+
+
 class Profile(Params):
     """One profile. Sections are named after the stages; each has the parameters of one model."""
 
@@ -57,6 +65,7 @@ class Profile(Params):
     tokenize: TokenizeParams = TokenizeParams()
     blend: BlendParams = BlendParams()
     training: PretrainParams = PretrainParams()
+    launcher: LauncherParams = LauncherParams()
 
     @field_validator("previews", mode="before")
     @classmethod

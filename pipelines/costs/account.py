@@ -118,8 +118,9 @@ class Account:
         return sum((self.action_usd.get(key, ZERO) for key in actions), ZERO)
 
     def saved_usd(self, attempt: Attempt) -> Decimal:
-        """What the results that an attempt reused had cost when they were made."""
-        reused = attempt.named - self.made[attempt.id].keys()
+        """What the results that an attempt reused had cost when they were made, in other runs than its own."""
+        own_run = (self.made[other.id] for other in self.attempts if other.run == attempt.run)
+        reused = attempt.named.difference(*own_run)
         return sum((self.action_usd.get(key, ZERO) for key in reused), ZERO)
 
     # -- where the money went -----------------------------------------------------------------------------------

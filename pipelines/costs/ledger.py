@@ -244,20 +244,23 @@ class Ledger:
                 )
 
     def take_lock(self, name: str, run: str, owner: ProcessIdentity) -> None:
-        """Take a named lock for a run, again if it has it already. Raises `Busy` while another's owner lives."""
+        """Take a named lock for a run and the process that works on it. Raises `Busy` while another owner lives.
+
+        A run that is executed again, from where it failed, has the name of the first, but another owner.
+        """
         with self._writing() as sql:
             held = sql.execute(sa.select(locks).where(locks.c.name == name)).first()
-            if held and held.run != run:
+            if held:
                 holder = ProcessIdentity(**json.loads(held.owner))
-                same_process = holder == process_identity()  # runs one after another in one process, as in tests
+                if held.run == run and holder == owner:
+                    return
+                same_process = holder in (owner, process_identity())  # runs one after another in one, as in tests
                 alive = is_alive(holder)
                 silent = time.time() - self._last_sign(sql, held.run, held.time) > SILENT_SECONDS
                 if not same_process and (alive or (alive is None and not silent)):
                     raise Busy(
                         f"run {held.run[:8]} is at work on the {name}; wait for it or cancel it, then start again"
                     )
-            if held and held.run == run:
-                return
             sql.execute(locks.delete().where(locks.c.name == name))
             sql.execute(locks.insert().values(name=name, run=run, owner=json.dumps(asdict(owner)), time=time.time()))
 

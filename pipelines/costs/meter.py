@@ -109,6 +109,11 @@ class Meter:
             with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, overhead(), {})):
                 yield attempt_id
             status = "done"
+        except Exception:
+            raise
+        except BaseException:
+            status = "cancelled"
+            raise
         finally:
             self.ledger.settle()
             self.ledger.close_attempt(attempt_id, run, status, overhead(), {})

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -105,7 +106,11 @@ class Engine:
 
 
 def _start_worker() -> None:
-    """End with the owner, however it ends, and leave the other cores to the other workers."""
+    """End with the owner, however it ends, and leave the other cores to the other workers.
+
+    Ctrl-C reaches every process of a terminal: the owner cancels, its workers finish the tasks that they are at.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     pa.set_cpu_count(1)
     owner = multiprocessing.parent_process()
     assert owner is not None

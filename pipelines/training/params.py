@@ -18,33 +18,33 @@ class SampleParams(Params):
     """Texts that the finished model continues, so that people can see what it has learned."""
 
     prompts: list[str] = Field(
-        default=["The ", "Once upon a time"], max_length=16, description="beginnings that the model continues"
+        default=["The", "This is", "def "], max_length=16, description="beginnings that the model continues"
     )
     tokens: int = Field(default=60, ge=1, le=2048, description="longest continuation, tokens")
     temperature: float = Field(default=0.8, ge=0, le=5, description="0: the likeliest token; 1: as the model says")
 
 
 class PretrainParams(Params):
-    """Pretraining of a Llama from random weights. The defaults train in about a minute on two CPU cores."""
+    """Pretraining of a Llama from random weights. The defaults suit a demonstration on a CPU."""
 
-    hidden_size: int = Field(default=192, ge=8, le=16_384, description="width of the residual stream")
+    hidden_size: int = Field(default=128, ge=8, le=16_384, description="width of the residual stream")
     layers: int = Field(default=4, ge=1, le=200, description="transformer blocks")
-    heads: int = Field(default=6, ge=1, le=256, description="attention heads; must divide hidden_size")
+    heads: int = Field(default=4, ge=1, le=256, description="attention heads; must divide hidden_size")
     kv_heads: int = Field(default=2, ge=1, le=256, description="key and value heads (grouped queries); divides heads")
-    intermediate_size: int = Field(default=512, ge=8, le=65_536, description="width inside a SwiGLU feed-forward block")
+    intermediate_size: int = Field(default=384, ge=8, le=65_536, description="width inside a SwiGLU feed-forward block")
     tied_embeddings: bool = Field(default=True, description="the output layer shares the embedding's weights")
     rope_theta: float = Field(default=10_000.0, ge=1, le=1e9, description="base of the rotary position frequencies")
 
-    sequence_length: int = Field(default=256, ge=8, le=131_072, description="tokens a sequence predicts")
-    batch_size: int = Field(default=16, ge=1, le=65_536, description="sequences per optimizer step, over all processes")
+    sequence_length: int = Field(default=128, ge=8, le=131_072, description="tokens a sequence predicts")
+    batch_size: int = Field(default=8, ge=1, le=65_536, description="sequences per optimizer step, over all processes")
     micro_batch_size: int = Field(
-        default=16, ge=1, le=4096, description="sequences a device holds at once: decides memory, not the result"
+        default=8, ge=1, le=4096, description="sequences a device holds at once: decides memory, not the result"
     )
     max_steps: int = Field(
-        default=0, ge=0, le=10_000_000, description="most optimizer steps; the blend's end comes first. 0: up to it"
+        default=600, ge=0, le=10_000_000, description="most optimizer steps; the blend's end comes first. 0: up to it"
     )
 
-    learning_rate: float = Field(default=3e-3, gt=0, le=1, description="highest learning rate, reached after warm-up")
+    learning_rate: float = Field(default=5e-3, gt=0, le=1, description="highest learning rate, reached after warm-up")
     final_learning_rate_share: float = Field(
         default=0.1, ge=0, le=1, description="last learning rate as a share of the highest (cosine decay)"
     )
@@ -63,7 +63,7 @@ class PretrainParams(Params):
     publish: Literal["last", "best"] = Field(
         default="last", description="which weights become the model: of the last step or of the lowest validation loss"
     )
-    checkpoint_every_steps: int = Field(default=100, ge=1, le=1_000_000, description="steps between checkpoints")
+    checkpoint_every_steps: int = Field(default=200, ge=1, le=1_000_000, description="steps between checkpoints")
     keep_checkpoints: int = Field(default=2, ge=1, le=100, description="newest checkpoints kept, beside the best one")
     report_every_steps: int = Field(default=5, ge=1, le=100_000, description="steps between reports of the loss")
 

@@ -16,7 +16,7 @@ from pipelines.processes import process_identity
 from pipelines.training.owner import StopRequest
 from pipelines.training.pretrain import pretrain
 from pipelines.training.work import STOPPED_EXIT_CODE
-from resources.launcher import Launcher, LauncherResource, TrainerFailed
+from resources.launcher import Launcher, TrainerFailed
 from tests.pipelines.training.corpus import TINY, make_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +132,7 @@ def test_in_a_step_reports_come_through_pipes(corpus, tmp_path):
         launcher.launch(work.root, events.append)
         return dg.Output("done")
 
-    result = dg.materialize([model], resources={"launcher": LauncherResource(environment=ONE_THREAD)})
+    result = dg.materialize([model], resources={"launcher": Launcher(environment=ONE_THREAD)})
     assert result.success
     assert [event["event"] for event in events] == ["started", *["step"] * 3, "validation", "checkpoint", "finished"]
     assert not work.reports.exists()

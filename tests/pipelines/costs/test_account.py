@@ -86,7 +86,7 @@ def test_a_range_run_is_not_charged_once_per_partition(diary: Diary) -> None:
 def test_a_reused_result_pays_nothing_again_and_stands_in_the_lineage(diary: Diary) -> None:
     first = diary.attempt("a", 10, version="v1", made={"k1": 9.0})
     diary.publish(first, "a", "v1")
-    second = diary.attempt("a", 1, version="v2", made={"k2": 0.5}, reused={first: {"k1": 9.0}})
+    second = diary.attempt("a", 1, version="v2", made={"k2": 0.5}, reused={first: {"k1": 9.0}}, run="later")
     diary.publish(second, "a", "v2")
 
     account = diary.account()

@@ -122,7 +122,7 @@ def test_one_run_at_a_time(url: str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         ledger.take_lock("corpus", "run 1", process_identity(holder.pid))
-        ledger.take_lock("corpus", "run 1", process_identity())  # its own steps
+        ledger.take_lock("corpus", "run 1", process_identity(holder.pid))  # its own steps
         with pytest.raises(Busy, match="run 1 is at work"):
             ledger.take_lock("corpus", "run 2", process_identity())
     finally:

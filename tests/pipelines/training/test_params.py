@@ -10,7 +10,7 @@ from pipelines.training.params import PretrainParams, SampleParams
     ("sizes", "told"),
     [
         ({"hidden_size": 100, "heads": 6}, "hidden_size 100 is not a multiple of heads 6"),
-        ({"heads": 6, "kv_heads": 4}, "heads 6 is not a multiple of kv_heads 4"),
+        ({"hidden_size": 96, "heads": 6, "kv_heads": 4}, "heads 6 is not a multiple of kv_heads 4"),
         ({"hidden_size": 18, "heads": 6, "kv_heads": 2}, "rotary positions need an even head size"),
         ({"publish": "best", "validation_sequences": 0}, "set validation_sequences above 0"),
         ({"learning_rate": 0.0}, "greater than 0"),

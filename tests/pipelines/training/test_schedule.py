@@ -44,5 +44,5 @@ def test_steps_are_one_pass_at_most(sequences, max_steps, steps):
 
 
 def test_a_blend_without_a_sequence_is_refused_in_words():
-    with pytest.raises(TrainingError, match=r"no training sequence of 257 tokens; shorten training\.sequence_length"):
+    with pytest.raises(TrainingError, match=r"no training sequence of 129 tokens; shorten training\.sequence_length"):
         step_count(0, PretrainParams())
