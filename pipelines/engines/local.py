@@ -10,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 
 import pyarrow as pa
 
@@ -74,7 +75,9 @@ class Engine:
             return
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(sorted({task.run.__module__ for task in tasks.values()}))
+        others = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
+        cancelled = False
         try:
             waiting: dict[Future[Result], int] = {
                 pool.submit(perform, self.store, task, self.attempt): index for index, task in tasks.items()
@@ -88,8 +91,13 @@ class Engine:
                 f"a worker process of {next(iter(tasks.values())).stage} was killed, most often by the system running "
                 "out of memory; use fewer workers (engine.workers) or smaller shards (ingest.shard_megabytes)"
             ) from None
+        except Exception:
+            raise
+        except BaseException:
+            cancelled = True
+            raise
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            _end(pool, others, cancelled=cancelled)
 
     def _start(self, tasks: Sequence[Task]) -> None:
         self.progress.stage = tasks[0].stage if tasks else ""
@@ -105,10 +113,34 @@ class Engine:
         self.progress.rows_done += task.rows
 
 
+def _end(pool: ProcessPoolExecutor, others: set[BaseProcess], *, cancelled: bool) -> None:
+    """Return when no worker of the pool is left. Those of a cancelled one are killed: what is stored is whole anyway.
+
+    others: children of this process that are not the pool's. A second interrupt, and Ctrl-C makes two (the terminal's
+    and the coordinator's), must not end the wait: workers that were never told of the end keep this process for ever.
+    """
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while workers := set(multiprocessing.active_children()) - others:
+                if cancelled:
+                    for worker in workers:
+                        worker.kill()
+                connection.wait([worker.sentinel for worker in workers])
+            break
+        except Exception:
+            raise
+        except BaseException as error:  # noqa: BLE001 - raised again once the workers are gone
+            cancelled, interrupt = True, error
+    if interrupt is not None:
+        raise interrupt
+
+
 def _start_worker() -> None:
     """End with the owner, however it ends, and leave the other cores to the other workers.
 
-    Ctrl-C reaches every process of a terminal: the owner cancels, its workers finish the tasks that they are at.
+    Ctrl-C reaches every process of a terminal: what becomes of the workers is for their owner to say.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pa.set_cpu_count(1)
