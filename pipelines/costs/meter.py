@@ -131,12 +131,13 @@ class Meter:
 
 
 @contextmanager
-def heartbeats(beat: Callable[[], None], seconds: float = HEARTBEAT_SECONDS) -> Iterator[None]:
+def heartbeats(beat: Callable[[], None], seconds: float | None = None) -> Iterator[None]:
     """Call `beat` every few seconds from a thread until the block ends. A beat that fails is logged, not raised."""
+    pause = HEARTBEAT_SECONDS if seconds is None else seconds
     ended = threading.Event()
 
     def beating() -> None:
-        while not ended.wait(seconds):
+        while not ended.wait(pause):
             try:
                 beat()
             except Exception:

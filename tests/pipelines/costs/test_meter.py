@@ -138,7 +138,7 @@ def test_a_heartbeat_that_fails_does_not_end_the_work(caplog: pytest.LogCaptureF
 
 
 def test_heartbeats_tell_progress(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.costs.meter.heartbeats.__defaults__", (0.01,))
+    monkeypatch.setattr("pipelines.costs.meter.HEARTBEAT_SECONDS", 0.01)
     meter = Meter(ledger, UsageReader(), whole_process=False)
     with attempt(meter) as opened:
         opened.progress.rows_done = 7
