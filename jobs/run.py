@@ -104,7 +104,7 @@ class _Told:
         usd = sum((a.charge.usd for a in attempts), Decimal(0))
         named = {key for a in attempts for key in a.named}
         made = {key for a in attempts for key in account.made[a.id]}
-        saved = sum((account.saved_usd(a) for a in attempts), Decimal(0))
+        saved = sum((account.action_usd.get(key, Decimal(0)) for key in named - made), Decimal(0))
         reused = f"; {len(named - made)} of {len(named)} results were reused, which saved ${saved:.6f}"
         self.console.print(f"This run took {seconds:.0f} s and cost ${usd:.6f}{reused if named - made else ''}.")
 

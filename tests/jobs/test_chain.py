@@ -11,6 +11,7 @@ from jobs.build import build_definitions, full_range
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Dataset, Version
+from pipelines.engines.local import Engine
 from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.settings import Profile
@@ -36,10 +37,11 @@ class Mill:
 
     def __init__(self, profile: Profile, instance: dg.DagsterInstance) -> None:
         self.profile, self.instance = profile, instance
+        self.resources: dict[str, Any] = {}
         self.ledger, self.store = Ledger(profile.ledger_url), Store(profile.store_url)
 
     def run(self, selection: str = "*", *, extra: tuple = (), **how: Any) -> dg.ExecuteInProcessResult:
-        definitions = build_definitions(self.profile, extra)
+        definitions = build_definitions(self.profile, extra, **self.resources)
         assets = dg.AssetSelection.from_string(selection).resolve(definitions.resolve_asset_graph())
         how = how or {"tags": full_range(self.profile)}
         return definitions.resolve_job_def("full_job").execute_in_process(
@@ -164,6 +166,7 @@ def test_versions_and_bytes_do_not_depend_on_workers_or_folder(tmp_path: Path) -
         folder.mkdir()
         with dg.DagsterInstance.ephemeral() as instance:
             mill = Mill(make_profile(folder, workers=workers), instance)
+            mill.resources["engine"] = Engine(mill.store, workers, alone_seconds=0)  # even for so little: a pool
             result = mill.run("*training_blend")
             assert result.success, reason(result)
             versions = [Version.load(mill.store, pointer.version) for pointer in mill.ledger.all_current()]
