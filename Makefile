@@ -3,7 +3,6 @@
 PYTHON ?= python3
 PORT ?= 3000
 BIN := .venv/bin
-export DAGSTER_HOME ?= $(CURDIR)/var/dagster
 export HF_HUB_OFFLINE ?= 1
 
 .PHONY: demo test test-slow ui lint bench clean

@@ -29,7 +29,9 @@ def params_from(config: dg.Config, model: type[Model]) -> Model:
     try:
         return model.model_validate(config.model_dump())
     except ValidationError as error:
-        told = "; ".join(f"config.{describe(detail, model)}" for detail in error.errors())
+        told = "; ".join(
+            f"config: {describe(detail, model).removeprefix('the profile: ')}" for detail in error.errors()
+        )
         raise dg.Failure(told, allow_retries=False) from None
 
 

@@ -12,7 +12,7 @@ import dagster as dg
 from pipelines.costs.account import Account, Attempt
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import SCHEMAS, Version
-from pipelines.prices.book import PriceBook
+from pipelines.prices.book import PriceBook, PriceError
 
 Metadata = dict[str, Any]
 
@@ -56,13 +56,12 @@ def materialization_metadata(
 def failure_metadata(attempt_id: str, ledger: Ledger, prices: PriceBook) -> Metadata:
     """Attached to the observation that records a failed attempt."""
     attempt = Account(ledger.events(), ledger.history(), prices).attempt(attempt_id)
-    return {
-        "cost/usd": number(attempt.charge.usd),
-        "cost/compute_hours": number(attempt.charge.compute_hours),
-        "cost/ledger_id": attempt.id,
-        "cost/price_book": prices.label,
-        "error": attempt.error or attempt.status,
-    }
+    metadata = {"cost/ledger_id": attempt.id, "cost/price_book": prices.label, "error": attempt.error or attempt.status}
+    try:
+        charge = attempt.charge
+    except PriceError as error:  # told beside the error that ended the attempt, never in its place
+        return metadata | {"cost/unknown": str(error)}
+    return metadata | {"cost/usd": number(charge.usd), "cost/compute_hours": number(charge.compute_hours)}
 
 
 def number(value: Any) -> dg.FloatMetadataValue:
@@ -103,8 +102,20 @@ def _cost_metadata(account: Account, attempt: Attempt, version: Version) -> Meta
     return metadata
 
 
+def attention(stats: dict[str, Any]) -> str | None:
+    """A sentence where a stage's counts look like a mistake: nothing came in, or nothing was kept."""
+    came_in, went_out = stats.get("documents_in"), stats.get("documents_out")
+    if came_in == 0:
+        return "No document came in."
+    if came_in and went_out == 0:
+        return f"None of {came_in:,} documents was kept: look at the reasons, and at the thresholds behind them."
+    return None
+
+
 def _stats_metadata(stats: dict[str, Any]) -> Metadata:
     metadata: Metadata = {}
+    if told := attention(stats):
+        metadata["attention"] = told
     for key, value in stats.items():
         if isinstance(value, bool) or value is None:
             continue

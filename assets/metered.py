@@ -14,14 +14,14 @@ from weakref import WeakSet
 import dagster as dg
 
 from assets.config import config_class, params_from
-from assets.metadata import failure_metadata, materialization_metadata, table_schema
+from assets.metadata import attention, failure_metadata, materialization_metadata, table_schema
 from assets.previews import preview_metadata
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
 from pipelines.costs.meter import Meter
 from pipelines.dataset import Dataset, Draft, MixedVersions, Version, seal
 from pipelines.engines.local import Engine
 from pipelines.ingest.params import Source
-from pipelines.prices.book import PriceBook
+from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
 from pipelines.store import StoreError, digest
 from resources.launcher import Launcher
@@ -182,7 +182,7 @@ class _Step:
         except BaseException as error:
             if self.failure is not None:
                 yield self.failure  # an event that is only logged is lost when the body raises
-            if isinstance(error, MixedVersions | LedgerError | StoreError):
+            if isinstance(error, MixedVersions | LedgerError | StoreError | PriceError):
                 raise dg.Failure(str(error), allow_retries=False) from error
             raise
         yield dg.Output(
@@ -239,6 +239,8 @@ class _Step:
         )
         metadata |= preview_metadata(Dataset(recipe.name, (version,), self.engine.store), self.profile.previews)
         self.context.add_asset_metadata(metadata, asset_key=key, partition_key=partition or None)
+        if told := attention(version.stats):
+            self.context.log.warning(f"{recipe.name}[{partition}]: {told}" if partition else f"{recipe.name}: {told}")
         return version
 
     def _version(self, partition: str, engine: Engine) -> Version:

@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ProfileError, LedgerError, StoreError, PriceError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Interrupted. Finished work is kept; the same command goes on from there.", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,8 +73,9 @@ def _parser() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     from jobs.run import run_job  # loads Dagster, which the other commands do without
 
-    prepare_dagster_home()
-    return run_job(chosen_profile(), select=options.select, as_json=options.json)
+    profile = chosen_profile()
+    prepare_dagster_home(profile)
+    return run_job(profile, select=options.select, as_json=options.json)
 
 
 def _cost(options: argparse.Namespace) -> int:

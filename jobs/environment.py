@@ -24,9 +24,14 @@ def chosen_profile() -> Profile:
     return load_profile(path, json.loads(os.environ.get(SET_VARIABLE) or "[]"))
 
 
-def prepare_dagster_home() -> Path:
-    """One absolute DAGSTER_HOME for command and UI, with the shipped settings where it has none of its own."""
-    home = Path(os.environ.setdefault("DAGSTER_HOME", str(HOME / "var" / "dagster")))
+def prepare_dagster_home(profile: Profile) -> Path:
+    """One absolute DAGSTER_HOME for command and UI, with the shipped settings where it has none of its own.
+
+    It lies beside the profile's ledger where that is a file, so that the runs of two profiles do not mix.
+    """
+    beside = Path(profile.ledger_url.removeprefix("sqlite:///")).parent
+    default = beside / "dagster" if profile.ledger_url.startswith("sqlite:///") else HOME / "var" / profile.name
+    home = Path(os.environ.setdefault("DAGSTER_HOME", str(default)))
     home.mkdir(parents=True, exist_ok=True)
     if not (home / "dagster.yaml").exists():
         shutil.copyfile(HOME / "deploy" / "dagster.yaml", home / "dagster.yaml")

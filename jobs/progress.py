@@ -72,8 +72,8 @@ class Watcher:
         parts = [f"{progress['done']}/{progress['total']} tasks"] if progress["total"] > 1 else []
         if of:
             unit = progress["extra"].get("unit", "documents")
-            parts.append(f"{rows:,}/{of:,} {unit}, {rows / seconds:,.0f}/s")
-            if rows:
+            parts.append(f"{rows:,}/{of:,} {unit}, {rows / seconds:,.3g}/s")
+            if rows and (progress["done"] > 1 or rows > 20):  # the first ones hold start-up and tell little
                 parts.append(f"{_clock(seconds * (of - rows) / rows)} left")
         parts += [f"{key} {value}" for key, value in progress["extra"].items() if key != "unit"]
         line = f"        … {_name(opened)} {progress['stage']}: {', '.join(parts) or 'at work'}"

@@ -1,14 +1,17 @@
 """`corpusmill run`: the main job in this process, told as it goes, with tables at its milestones."""
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
+from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.execution.api import execute_run
 from dagster._core.executor.child_process_executor import ChildProcessCrashException
 from rich.console import Console
@@ -31,6 +34,11 @@ JOB = "full_job"
 def run_job(profile: Profile, *, select: str | None = None, as_json: bool = False) -> int:
     """Run the main job for all sources. Returns 0 if it succeeded, else 1 after saying what failed and how to go on."""
     console = terminal(stderr=as_json)
+    for source in profile.sources:
+        if source.path and not Path(source.path).exists():
+            raise ProfileError(
+                f"source {source.name!r}: there is no folder or file at {source.path}; correct its `path`"
+            )
     ledger, prices, store = Ledger(profile.ledger_url), load_book(profile.prices_path), Store(profile.store_url)
     job = ReconstructableRepository.for_file(
         str(HOME / "jobs" / "definitions.py"), "definitions", working_directory=str(HOME)
@@ -58,14 +66,16 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
                 {"run": run.run_id, "success": succeeded, "failures": failures, "datasets": [c.record() for c in costs]}
             )
         )
-    else:
+    elif succeeded:
         console.print(cost_table(costs, title="What every dataset cost, US dollars"))
         console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
     for step, reason in failures:
         print(f"\n{step} failed: {reason}", file=sys.stderr)
     if not succeeded:
-        print(f"Finished work is kept. Go on with: {_resume_command(profile)}", file=sys.stderr)
+        print(
+            f"Finished work is kept. Once the cause is mended, go on with: {_resume_command(profile)}", file=sys.stderr
+        )
     return 0 if succeeded else 1
 
 
@@ -96,17 +106,18 @@ class _Told:
             f"\nThe model ({stats['parameters']:,} parameters) has read {stats['tokens']:,} tokens and now writes:"
         )
         for sample in stats["samples"]:
-            self.console.print(f"  {sample['prompt']} … {sample['continuation']}")
+            self.console.print(f"  {sample['prompt']} … {' '.join(sample['continuation'].split())}")
 
     def summary(self, account: Account, seconds: float) -> None:
         """What this run took and cost, and what it reused."""
         attempts = [a for a in account.attempts if a.run == self.run_id]
         usd = sum((a.charge.usd for a in attempts), Decimal(0))
-        named = {key for a in attempts for key in a.named}
-        made = {key for a in attempts for key in account.made[a.id]}
-        saved = sum((account.action_usd.get(key, Decimal(0)) for key in named - made), Decimal(0))
-        reused = f"; {len(named - made)} of {len(named)} results were reused, which saved ${saved:.6f}"
-        self.console.print(f"This run took {seconds:.0f} s and cost ${usd:.6f}{reused if named - made else ''}.")
+        named = {action for a in attempts for action in a.named}
+        reused = {action for a in attempts for action in account.reused(a)}
+        told = f"This run took {seconds:.0f} s and cost ${usd:.6f}"
+        if reused:
+            told += f"; {len(reused)} of {len(named)} results were reused, which saved ${account.usd_of(reused):.6f}"
+        self.console.print(f"{told}.")
 
 
 def _selected(profile: Profile, select: str | None) -> frozenset[dg.AssetKey] | None:
@@ -146,7 +157,8 @@ def _execute(job: ReconstructableJob, run: dg.DagsterRun, instance: dg.DagsterIn
 def _failures(instance: dg.DagsterInstance, run_id: str) -> Sequence[tuple[str, str]]:
     """(step, reason) of every failed step, or of the run itself where no step failed."""
     records = instance.all_logs(run_id)
-    told, crashes = [], {}
+    told: dict[str, str] = {}
+    crashes: dict[str | None, str] = {}
     for record in records:
         event = record.dagster_event
         if event is None:
@@ -156,14 +168,14 @@ def _failures(instance: dg.DagsterInstance, run_id: str) -> Sequence[tuple[str, 
         if event.is_step_failure:
             error = event.step_failure_data.error
             crash = crashes.get(event.step_key) if _crashed(error) else None
-            told.append((event.step_key or "", f"its process {crash}" if crash else _sentence(error)))
+            told.setdefault(event.step_key or "", f"its process {crash}" if crash else _sentence(error))
     if not told:
         for record in records:
             event = record.dagster_event
             if event is not None and event.is_failure and event.event_specific_data is not None:
                 error = getattr(event.event_specific_data, "error", None)
-                told.append(("the run", _sentence(error) if error else event.message or ""))
-    return told
+                told.setdefault("the run", _sentence(error) if error else event.message or "")
+    return list(told.items())
 
 
 def _crashed(error: Any) -> bool:
@@ -176,9 +188,11 @@ def _sentence(error: Any) -> str:
     if error is None:
         return "no reason given"
     cause = error.cause or error
+    if cause.cls_name == DagsterExecutionInterruptedError.__name__:
+        return "it was interrupted"
     name, colon, said = cause.message.strip().partition(": ")
     return said if colon and name.rpartition(".")[2] == cause.cls_name else cause.message.strip()
 
 
 def _resume_command(profile: Profile) -> str:
-    return "make demo" if profile.name == "demo" else "corpusmill run with the same options"
+    return "make demo" if profile.name == "demo" else shlex.join(["corpusmill", *sys.argv[1:]])

@@ -32,12 +32,12 @@ def dollars(value: Decimal | None) -> str:
         return ""
     if value == 0:
         return "0"
-    return f"{value:,.2f}" if value >= Decimal("0.1") else f"{value:.3g}"
+    return f"{value:,.2f}" if value >= Decimal("0.1") else plain(value)
 
 
-def plain(value: float) -> str:
+def plain(value: float | Decimal) -> str:
     """A small quantity with three significant digits, never in powers of ten."""
-    return f"{value:.3g}" if value >= 1e-4 or value == 0 else f"{value:.6f}"
+    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
@@ -74,9 +74,9 @@ def bucket_lines(account: Account) -> str:
     """Where all the money went, and the rates it was counted at."""
     buckets = account.buckets()
     named = ("published", "salvaged", "waste", "overhead")
-    parts = " + ".join(f"{name} {dollars(getattr(buckets, name))}" for name in named)
+    parts = " + ".join(f"{name} {getattr(buckets, name):f}" for name in named)  # exact: they add up on paper too
     gpus = {line.item.removeprefix("gpu ") for attempt in account.attempts for line in attempt.charge.lines}
-    return f"All runs together: ${dollars(buckets.total)} = {parts}.\n" + "\n".join(account.book.lines(gpus))
+    return f"All runs together: ${buckets.total:f} = {parts}.\n" + "\n".join(account.book.lines(gpus))
 
 
 def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Table:

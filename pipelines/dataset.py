@@ -202,7 +202,14 @@ def write_shard(store: Store, part: str, table: pa.Table) -> Shard:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise ValueError(f"a table of part {part!r} does not fit its schema: {error}") from error
     sink = io.BytesIO()
-    pq.write_table(table, sink, row_group_size=ROW_GROUP_ROWS, compression="zstd", compression_level=1)
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=ROW_GROUP_ROWS,
+        compression="zstd",
+        compression_level=1,
+        write_page_checksum=True,
+    )
     data = sink.getbuffer()
     return Shard(store.put(data), len(data), rows=table.num_rows)
 
@@ -211,8 +218,8 @@ def read_table(store: Store, object_hash: str, columns: Sequence[str] | None = N
     """Read one Parquet object. Raises `StoreError` when it is gone or damaged."""
     try:
         source = pa.memory_map(str(store.path(object_hash))) if store.local else pa.BufferReader(store.get(object_hash))
-        return pq.read_table(source, columns=columns)
-    except pa.ArrowInvalid as error:
+        return pq.read_table(source, columns=columns, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
         raise StoreError(
             f"object {object_hash[:16]}… is damaged ({error}); delete it and run the stage again"
         ) from error
@@ -246,15 +253,29 @@ def join_parts(pieces: Sequence[Parts]) -> Parts:
 def rests_on(consumer: str, inputs: Sequence[Dataset]) -> dict[str, str]:
     """The one version of each nearest global asset that the inputs rest on.
 
-    Raises `MixedVersions` when partitions rest on different versions of the same global asset: a document could
-    vanish, or survive twice.
+    Raises `MixedVersions` when inputs rest on different versions of the same global asset, or were made from different
+    versions of the same source's dataset, or when the sources of one input were made with different parameters: a
+    document could vanish, or survive twice.
     """
+    nearest: dict[str, str] = {}
     seen: dict[str, dict[str, list[str]]] = {}
+
+    def note(what: str, which: str, user: Version) -> None:
+        name = f"{user.asset}[{user.partition}]" if user.partition else user.asset
+        seen.setdefault(what, {}).setdefault(which, []).append(name)
+
     for data in inputs:
         for version in data.versions:
             below = version.rests_on if version.partition else {data.asset: version.id}
+            nearest |= below
             for asset, version_id in below.items():
-                seen.setdefault(asset, {}).setdefault(version_id, []).append(f"{data.asset}[{version.partition}]")
+                note(asset, version_id, version)
+            for asset, partition, version_id in version.inputs:
+                if partition:
+                    note(f"{asset}[{partition}]", version_id, version)
+            if version.partition:
+                note(f"{data.asset}[{version.partition}]", version.id, version)
+                note(f"the parameters of {data.asset}", _parameters(version), version)
     for asset, by_version in seen.items():
         if len(by_version) > 1:
             told = "; ".join(f"{', '.join(sorted(set(users)))} on {v}" for v, users in sorted(by_version.items()))
@@ -262,7 +283,13 @@ def rests_on(consumer: str, inputs: Sequence[Dataset]) -> dict[str, str]:
                 f"{consumer}: its inputs rest on different versions of {asset} ({told}). "
                 "Run the full range of sources: what is unchanged is reused and costs nothing."
             )
-    return {asset: next(iter(by_version)) for asset, by_version in sorted(seen.items())}
+    return dict(sorted(nearest.items()))
+
+
+def _parameters(version: Version) -> str:
+    """Parameters and code of a version, without what is the source's own."""
+    params = {key: value for key, value in version.params.items() if key != "source"}
+    return digest([params, version.code_version])[:12]
 
 
 def seal(

@@ -7,6 +7,7 @@ ledger database, not here.
 
 import atexit
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -82,9 +83,12 @@ class Store:
     def get(self, name: str) -> bytes:
         """The bytes of an object. Raises `StoreError` when it is gone."""
         try:
-            return self.fs.cat_file(self._object(name))
+            data = self.fs.cat_file(self._object(name))
         except FileNotFoundError:
             raise self._gone(name) from None
+        if hashlib.sha256(data).hexdigest() != name:
+            raise StoreError(f"object {name[:16]}… is damaged; delete it and run the stage again")
+        return data
 
     def path(self, name: str) -> Path:
         """A local file with the object's bytes, for memory mapping; each process downloads it once if it is remote."""
@@ -127,14 +131,18 @@ class Store:
     # -- versions -----------------------------------------------------------------------------------------------
 
     def put_version(self, record: dict[str, Any]) -> None:
-        """Record a version under its id; a version that exists already stays as it is."""
-        self._create(f"{self.root}/versions/{record['id']}.json", json.dumps(record, sort_keys=True).encode())
+        """Record a version under its id; a version that exists already stays as it is, unless its bytes are gone."""
+        path, data = f"{self.root}/versions/{record['id']}.json", json.dumps(record, sort_keys=True).encode()
+        if not self._create(path, data) and (self._read_json(path) is None or self.missing_objects(record["id"])):
+            self._write(path, data)
 
     def version(self, version_id: str) -> dict[str, Any]:
         """The record of a version. Raises `StoreError` when there is none."""
         record = self._read_json(f"{self.root}/versions/{version_id}.json")
         if record is None:
-            raise StoreError(f"no version {version_id} in the store at {self.url}")
+            raise StoreError(
+                f"no whole version {version_id} in the store at {self.url}; run its asset again to make it"
+            )
         return record
 
     def missing_objects(self, version_id: str) -> list[str]:
@@ -234,9 +242,12 @@ class Store:
             yield from self.fs.find(f"{self.root}/{folder}", detail=True).items()
 
     def _read_json(self, path: str) -> dict[str, Any] | None:
+        """The record in a file; None where there is none, or a damaged one (nothing here is written by halves)."""
         try:
-            return json.loads(self.fs.cat_file(path))
-        except FileNotFoundError:
+            record = json.loads(self.fs.cat_file(path))
+            _objects_of(record)
+            return record
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return None
 
     def _write(self, path: str, data: bytes) -> None:
@@ -259,9 +270,9 @@ class Store:
     ) -> bool:
         target = Path(path)
         temporary = Path(self.root) / "tmp" / uuid.uuid4().hex
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.parent.mkdir(parents=True, exist_ok=True)
         try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            temporary.parent.mkdir(parents=True, exist_ok=True)
             with temporary.open("wb") as file:
                 if source is None:
                     file.write(data)
@@ -279,8 +290,13 @@ class Store:
             except FileExistsError:
                 return False
             return True
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+                raise StoreError(f"the store at {self.url} cannot be written: {error.strerror}") from error
+            raise
         finally:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
 
 
 @functools.cache

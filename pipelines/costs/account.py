@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from pipelines.costs.ledger import Event, Ledger, Pointer
@@ -17,9 +18,13 @@ from pipelines.usage import Usage
 ZERO = Decimal(0)
 
 
+Action = tuple[str, str]
+"""One result as the ledger knows it: the attempt that made it, and the key of what it did."""
+
+
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt, priced. `named`: action keys of all results it rests on, made by itself or reused."""
+    """One ended attempt. `named`: all results that it rests on, made by itself or reused."""
 
     id: str
     run: str
@@ -29,14 +34,19 @@ class Attempt:
     role: str
     status: str
     usage: Usage
-    charge: Charge
+    book: PriceBook
     startup_cpu_seconds: float
     opened: float
     ended: float
     version: str | None = None
     pins: tuple[tuple[str, str, str], ...] = ()
-    named: frozenset[str] = frozenset()
+    named: frozenset[Action] = frozenset()
     error: str | None = None
+
+    @cached_property
+    def charge(self) -> Charge:
+        """What it cost. Raises `pipelines.prices.book.PriceError` for a GPU that the book has no price for."""
+        return self.book.price(self.usage)
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,8 @@ class Account:
         for attempt in self.attempts:  # made, but never current: still explains what consumers pinned within a run
             if attempt.version is not None:
                 self._first.setdefault(attempt.version, attempt)
-        self._named = {key for a in self.attempts if a.id in self._publishing for key in a.named}
-        self.action_usd = self._spread()
+        self._named = {action for a in self.attempts if a.id in self._publishing for action in a.named}
+        self._shares_of: dict[str, dict[str, Decimal]] = {}
 
     @classmethod
     def read(cls, ledger: Ledger, book: PriceBook) -> "Account":
@@ -82,10 +92,6 @@ class Account:
     def attempt(self, attempt_id: str) -> Attempt:
         """A closed or settled attempt. Raises `KeyError` for one that is open or unknown."""
         return self._by_id[attempt_id]
-
-    def version_of(self, version: str) -> Attempt | None:
-        """The attempt that first made a version."""
-        return self._first.get(version)
 
     def published(self, attempt: Attempt) -> bool:
         """Whether the attempt's version became current."""
@@ -109,19 +115,29 @@ class Account:
 
     def lineage_usd(self, version: str) -> Decimal:
         """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once."""
-        actions: set[str] = set()
+        actions: set[Action] = set()
+        publications = ZERO
         for member in self.lineage(version):
             maker = self._first.get(member)
             if maker is not None:
-                actions.update(maker.named)
-                actions.add(_publication(member))
-        return sum((self.action_usd.get(key, ZERO) for key in actions), ZERO)
+                actions |= maker.named
+                publications += self._publication_usd(maker)
+        return publications + self.usd_of(actions)
+
+    def usd_of(self, actions: Iterable[Action]) -> Decimal:
+        """What these results cost together, each once."""
+        return sum((self._shares(maker).get(key, ZERO) for maker, key in set(actions)), ZERO)
+
+    def reused(self, attempt: Attempt) -> set[Action]:
+        """Results that an attempt took from other runs than its own."""
+        return {(maker, key) for maker, key in attempt.named if not self._same_run(maker, attempt)}
 
     def saved_usd(self, attempt: Attempt) -> Decimal:
         """What the results that an attempt reused had cost when they were made, in other runs than its own."""
-        own_run = (self.made[other.id] for other in self.attempts if other.run == attempt.run)
-        reused = attempt.named.difference(*own_run)
-        return sum((self.action_usd.get(key, ZERO) for key in reused), ZERO)
+        return self.usd_of(self.reused(attempt))
+
+    def _same_run(self, maker: str, attempt: Attempt) -> bool:
+        return maker in self._by_id and self._by_id[maker].run == attempt.run
 
     # -- where the money went -----------------------------------------------------------------------------------
 
@@ -143,7 +159,7 @@ class Account:
         """What a later published version uses of an attempt that published nothing."""
         if attempt.role == "coordinator" or self.published(attempt):
             return ZERO
-        return sum((self.action_usd[key] for key in self.made[attempt.id] if key in self._named), ZERO)
+        return sum((usd for key, usd in self._shares(attempt.id).items() if (attempt.id, key) in self._named), ZERO)
 
     def wasted_usd(self, attempt: Attempt) -> Decimal:
         """What nothing uses of an attempt that published nothing."""
@@ -151,28 +167,30 @@ class Account:
             return ZERO
         return attempt.charge.usd - self.salvaged_usd(attempt)
 
-    def _spread(self) -> dict[str, Decimal]:
-        """USD of every action.
+    def _publication_usd(self, attempt: Attempt) -> Decimal:
+        """What it cost to publish a new version of results that others had made: the whole attempt."""
+        made_nothing = sum(self.made[attempt.id].values()) <= 0
+        return attempt.charge.usd if made_nothing and self.published(attempt) else ZERO
+
+    def _shares(self, maker: str) -> dict[str, Decimal]:
+        """USD of every action of an attempt.
 
         An attempt that published: its dollars over its actions, each its own measured use and a share of the rest
-        (start-up included) in proportion; all on its publication where it made no action and the version is new. An
-        attempt that published nothing: each action its own use only, the rest is waste.
+        (start-up included) in proportion. An attempt that published nothing: each action its own use only, the rest
+        is waste. An attempt that this ledger does not know (another ledger on the same store): the CPU time that the
+        store recorded, at the book's rate.
         """
-        usd: dict[str, Decimal] = {}
-        for attempt in self.attempts:
-            if attempt.role == "coordinator":
-                continue
-            made = self.made[attempt.id]
+        if maker not in self._shares_of:
+            made = self.made[maker]
             own = sum(made.values())
-            if self.published(attempt):
-                if own > 0:
-                    usd |= {k: v for k, v in _shares(attempt.charge.usd, made, own).items() if k not in usd}
-                elif attempt.version is not None and self._first[attempt.version] is attempt:
-                    usd[_publication(attempt.version)] = attempt.charge.usd
+            attempt = self._by_id.get(maker)
+            if attempt is None:
+                usd, whole = self.book.price(Usage(cpu_seconds=own)).usd, own
             else:
-                whole = max(own, attempt.usage.cpu_seconds)
-                usd |= {k: v for k, v in _shares(attempt.charge.usd, made, whole).items() if k not in usd}
-        return usd
+                usd = attempt.charge.usd
+                whole = own if self.published(attempt) else max(own, attempt.usage.cpu_seconds)
+            self._shares_of[maker] = _shares(usd, made, whole)
+        return self._shares_of[maker]
 
 
 def _shares(usd: Decimal, seconds: dict[str, float], whole: float) -> dict[str, Decimal]:
@@ -187,10 +205,6 @@ def _shares(usd: Decimal, seconds: dict[str, float], whole: float) -> dict[str, 
         upto = (usd * Decimal(min(passed / whole, 1.0))).quantize(SMALLEST_USD) if whole else ZERO
         shares[key], before = upto - before, upto
     return shares
-
-
-def _publication(version: str) -> str:
-    return f"publication:{version}"
 
 
 def _attempts(events: Iterable[Event], book: PriceBook) -> tuple[list[Attempt], dict[str, dict[str, float]]]:
@@ -224,12 +238,12 @@ def _attempt(opened: Event, ended: Event, book: PriceBook) -> Attempt:
         role=begun["role"],
         status=end.get("status", "killed"),
         usage=usage,
-        charge=book.price(usage),
+        book=book,
         startup_cpu_seconds=end.get("startup", 0.0),
         opened=opened.time,
         ended=ended.time,
         version=end.get("version"),
         pins=tuple((a, p, v) for a, p, v in end.get("pins", ())),
-        named=frozenset(key for actions in end.get("results", {}).values() for key in actions),
+        named=frozenset((maker, key) for maker, actions in end.get("results", {}).items() for key in actions),
         error=end.get("error") or end.get("reason"),
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
@@ -19,7 +19,10 @@ from pipelines.tokens.encode import library_threads
 from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams
 from pipelines.tokens.sample import Sample
 
-VERSION = 1
+VERSION = 2
+
+LONGEST_LEARNT_WORD = 200
+"""Longest stretch without a space, in byte symbols, that merges are learnt from."""
 
 MEASURED_BYTES = 1_000_000
 """Sample text per source that bytes per token are measured on, and that is encoded and decoded as a check."""
@@ -121,12 +124,14 @@ def run_training(inputs: Inputs, work: TrainingWork) -> Iterable[Made]:
 def train(texts: Sequence[str], config: TokenizerParams, special: Sequence[str]) -> Tokenizer:
     """A byte-level BPE tokenizer learnt from texts (Sennrich et al. 2016; bytes as in Radford et al. 2019)."""
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-        ]
-    )
+    words = [
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+    ]
+    # Learning takes time that grows with the square of a word's length, so a megabyte without a space is learnt in
+    # pieces; encoding is linear and takes words whole.
+    pieces = pre_tokenizers.Split(Regex(f".{{{LONGEST_LEARNT_WORD}}}"), "isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*words, pieces])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     trainer = trainers.BpeTrainer(
@@ -137,6 +142,7 @@ def train(texts: Sequence[str], config: TokenizerParams, special: Sequence[str])
         show_progress=False,
     )
     tokenizer.train_from_iterator((texts[i : i + 1000] for i in range(0, len(texts), 1000)), trainer)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(words)
     return tokenizer
 
 

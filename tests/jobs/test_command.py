@@ -88,7 +88,7 @@ def test_history_priced_with_another_book(folder: Path, tmp_path: Path, capsys: 
     assert corpusmill(*arguments, "--price-book", str(dearer)) == 0
     (dear,) = json.loads(capsys.readouterr().out)
 
-    assert dear["usd"] == pytest.approx(2 * cheap["usd"], rel=1e-6)
+    assert dear["usd"] == pytest.approx(2 * cheap["usd"], abs=1e-11)
 
 
 @pytest.mark.parametrize(

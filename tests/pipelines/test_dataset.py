@@ -155,3 +155,38 @@ def test_files_are_laid_out_by_name(store: Store, tmp_path) -> None:
     folder = data.folder("model", tmp_path / "laid out")
 
     assert (folder / "config.json").read_bytes() == b"{}"
+
+
+def test_inputs_made_from_different_versions_of_a_sources_dataset_are_refused(store: Store) -> None:
+    mixture = Dataset("mixture", (version("mixture", "", "m", inputs=(("filtered", "web", "f2"),)),), store)
+    tokens = Dataset("tokens", (version("tokens", "web", "t", inputs=(("filtered", "web", "f1"),)),), store)
+
+    with pytest.raises(
+        MixedVersions, match=r"different versions of filtered\[web\] \(tokens\[web\] on f1; mixture on f2"
+    ):
+        rests_on("blend", [mixture, tokens])
+
+
+def test_sources_made_with_different_parameters_are_refused(store: Store) -> None:
+    web = dataclasses.replace(version("filtered", "web", "f1"), params={"max_toxicity": 0.1})
+    books = dataclasses.replace(version("filtered", "books", "f2"), params={"max_toxicity": 0.9})
+
+    with pytest.raises(MixedVersions, match="the parameters of filtered"):
+        rests_on("mixture", [Dataset("filtered", (web, books), store)])
+
+
+def test_what_is_a_sources_own_may_differ(store: Store) -> None:
+    web = dataclasses.replace(version("raw", "web", "r1"), params={"source": {"name": "web"}})
+    books = dataclasses.replace(version("raw", "books", "r2"), params={"source": {"name": "books"}})
+
+    assert rests_on("clusters", [Dataset("raw", (web, books), store)]) == {}
+
+
+def test_a_flipped_bit_in_a_table_is_noticed(store: Store) -> None:
+    shard = write_shard(store, "rejects", rejects(*(f"a document at {number}" for number in range(500))))
+    path = store.path(shard.object)
+    whole = path.read_bytes()
+    for place in range(len(whole) // 10, len(whole) // 2, max(1, len(whole) // 40)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(StoreError, match="damaged"):
+            read_table(store, shard.object)

@@ -17,8 +17,10 @@ WRITER = """
 import os, random, signal, sys, time
 from pipelines.store import Store
 
-root, kills = sys.argv[1], int(sys.argv[2])
-for number in range(kills):
+root, kills, wanted = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+number = 0
+while number < kills or sum(len(files) for _, _, files in os.walk(root + "/objects")) < wanted:
+    number += 1
     child = os.fork()
     if child == 0:
         store, count = Store(root), 0
@@ -161,10 +163,10 @@ def test_eight_writers_of_the_same_action_agree_on_one_record(store: Store) -> N
 
 def test_a_kill_at_any_moment_leaves_whole_things_only(tmp_path: Path) -> None:
     root = tmp_path / "store"
-    subprocess.run([sys.executable, "-c", WRITER, str(root), "300"], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", WRITER, str(root), "300", "60"], check=True, cwd=Path(__file__).parents[2])
 
     objects = [path for path in (root / "objects").rglob("*") if path.is_file()]
-    assert len(objects) > 50
+    assert len(objects) >= 60
     for path in objects:
         assert hashlib.sha256(path.read_bytes()).hexdigest() == path.name
     store = Store(str(root))
@@ -182,3 +184,43 @@ def test_a_store_on_a_remote_file_system_does_the_same() -> None:
     assert store.path(name).read_bytes() == b"far away"
     assert store.gc([], lease_seconds=-60).objects == 1
     assert store.action("a" * 64) is None
+
+
+@pytest.mark.parametrize("garbage", ["", "[]", '{"key": "x"}', '{"parts": {"files": {"kind"'])
+def test_a_damaged_action_counts_as_not_done_and_is_written_again(store: Store, garbage: str) -> None:
+    name = store.put(b"result")
+    store.record_action("k" * 64, record((name, 6)) | {"made_by": "first"})
+    next((Path(store.root) / "actions").rglob("*.json")).write_text(garbage)
+
+    assert store.action("k" * 64) is None
+    assert store.gc([]).actions == 0
+    assert store.record_action("k" * 64, record((name, 6)) | {"made_by": "second"})["made_by"] == "second"
+
+
+def test_a_version_whose_bytes_are_gone_is_recorded_again_with_what_was_made_since(store: Store) -> None:
+    lost = store.put(b"lost weights")
+    store.put_version({"id": "v1", **record((lost, 12))})
+    store.path(lost).unlink()
+    made_again = store.put(b"new weights")
+
+    store.put_version({"id": "v1", **record((made_again, 11))})
+
+    assert store.missing_objects("v1") == []
+
+
+def test_a_flipped_bit_is_noticed(store: Store) -> None:
+    name = store.put(b"right")
+    store.path(name).write_bytes(b"wrong")
+
+    with pytest.raises(StoreError, match="damaged"):
+        store.get(name)
+
+
+def test_a_full_disk_is_one_sentence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(StoreError, match=r"cannot be written: No space left on device"):
+        store.put(b"too much")

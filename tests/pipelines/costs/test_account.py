@@ -7,6 +7,7 @@ import pytest
 
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, Pointer
+from pipelines.prices.book import PriceError
 from pipelines.usage import Usage
 from tests.pipelines.costs.book import BOOK, CENT
 
@@ -55,10 +56,10 @@ def test_an_attempts_dollars_are_spread_over_its_actions_start_up_included(diary
     attempt = diary.attempt("a", 10, version="v", made={"k1": 6.0, "k2": 2.0})  # 2 s of start-up and the like
     diary.publish(attempt, "a", "v")
 
-    spread = diary.account().action_usd
+    account = diary.account()
 
-    assert spread["k1"] == Decimal("0.075")
-    assert spread["k2"] == Decimal("0.025")
+    assert account.usd_of([(attempt, "k1")]) == Decimal("0.075")
+    assert account.usd_of([(attempt, "k2")]) == Decimal("0.025")
 
 
 def test_a_diamond_counts_once(diary: Diary) -> None:
@@ -169,3 +170,40 @@ def test_history_can_be_priced_again(diary: Diary) -> None:
     dearer = BOOK.model_copy(update={"core_hour": BOOK.core_hour.model_copy(update={"usd": Decimal(72)})})
 
     assert Account.read(diary.ledger, dearer).buckets().total == 10 * CENT
+
+
+def test_a_result_that_was_made_twice_is_salvaged_at_its_own_price_only(diary: Diary) -> None:
+    dear = diary.attempt("a", 100, version="v1", made={"k": 100.0})
+    diary.publish(dear, "a", "v1")
+    cheap = diary.attempt("a", 1, made={"k": 1.0}, status="failed")  # made again after its bytes were collected
+
+    account = diary.account()
+
+    assert account.wasted_usd(account.attempt(cheap)) == 1 * CENT
+    assert account.buckets().salvaged == 0
+    assert account.lineage_usd("v1") == 100 * CENT
+
+
+def test_results_of_an_attempt_that_only_another_ledger_knows_are_not_free(diary: Diary) -> None:
+    attempt = diary.attempt("a", 1, version="v", reused={"elsewhere": {"k": 5.0}})
+    diary.publish(attempt, "a", "v")
+
+    account = diary.account()
+
+    assert account.lineage_usd("v") == 6 * CENT
+    assert account.saved_usd(account.attempt(attempt)) == 5 * CENT
+
+
+def test_a_gpu_without_a_price_stops_only_those_who_ask_what_it_cost(diary: Diary) -> None:
+    gpu = diary.attempt("model", 1, version="m")
+    with diary.ledger._writing() as sql:
+        usage = Usage(gpu_seconds={"NVIDIA L4x": 5.0}).record()
+        diary.ledger._append(sql, gpu, "run", "closed", {"status": "done", "usage": usage})
+    other = diary.attempt("a", 2, version="v", made={"k": 2.0})
+    diary.publish(other, "a", "v")
+
+    account = diary.account()
+
+    assert account.lineage_usd("v") == 2 * CENT
+    with pytest.raises(PriceError, match="L4x"):
+        account.buckets()

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from pipelines.engines.local import Engine
-from pipelines.tokens.params import TokenizerParams
+from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams
 from pipelines.tokens.tokenizer import HOSTILE_TEXTS, train, train_tokenizer
 from tests.pipelines.tokens.corpus import documents, shared
 
@@ -73,7 +73,7 @@ def test_the_number_of_threads_does_not_change_a_byte(tmp_path):
     book = shared("books/botchan_en.txt")
     program = (
         "import sys, pathlib; from pipelines.tokens.tokenizer import train; "
-        "from pipelines.tokens.params import TokenizerParams; "
+        "from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams; "
         "texts = pathlib.Path(sys.argv[1]).read_text(encoding='utf-8').split('\\n\\n'); "
         f"print(train(texts, TokenizerParams(vocabulary=2000), {SPECIAL}).to_str(pretty=True))"
     )
@@ -150,3 +150,12 @@ def test_a_tiny_sample_makes_a_small_vocabulary(store, engine):
 def test_params_refuse_what_cannot_be(values, message):
     with pytest.raises(ValidationError, match=message):
         TokenizerParams(**values)
+
+
+def test_a_word_without_end_is_learnt_from_in_pieces_and_encoded_whole() -> None:
+    texts = ["x" * 200_000, "plain words " * 50]
+
+    tokenizer = train(texts, TokenizerParams(vocabulary=300), [END_OF_TEXT, PADDING])
+
+    assert tokenizer.decode(tokenizer.encode(texts[0]).ids) == texts[0]
+    assert "Split" not in tokenizer.to_str()
