@@ -156,3 +156,16 @@ def test_good_prose_scores_below_its_words_shuffled(store: Store, engine: Engine
     reference = score_perplexity(play, model, config, engine)
     own = published(store, reference, "perplexity_scores", "play").table("perplexity")["perplexity"]
     assert np.median(own) < np.median(scores["prose"])
+
+
+def test_a_text_is_no_less_surprising_for_having_been_learnt_from(store: Store, engine: Engine) -> None:
+    """Given a reference and a foreign text, adding the text to the reference must not make its own score better."""
+    foreign = "zebras paint violins under water while clocks argue about marmalade and the moon files a complaint"
+    without = documents(store, TEXTS)
+    with_it = documents(store, [*TEXTS, foreign])
+    scored = []
+    for reference in (without, with_it):
+        model = model_of(store, reference, engine)
+        scores = published(store, score_perplexity(with_it, model, SMALL, engine), "perplexity_scores")
+        scored.append(scores.table("perplexity")["perplexity"][-1].as_py())
+    assert scored[1] == pytest.approx(scored[0], rel=0.01)
