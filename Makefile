@@ -35,9 +35,9 @@ clean:  ## forget everything that was made and installed
 .venv/demo: pyproject.toml
 	@$(PYTHON) deploy/check_machine.py --install
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[train]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train]"
 	@touch $@
 
 .venv/dev: .venv/demo
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable ".[train,dev]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,dev]"
 	@touch $@
