@@ -7,16 +7,24 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 
 from benchmarks.harness import Measurement, main, seconds
+from pipelines.costs.account import Account
+from pipelines.costs.ledger import Ledger, Pointer
+from pipelines.costs.meter import Meter
+from pipelines.prices.book import load_book
 from pipelines.usage import UsageReader
 
 HEARTBEAT_SECONDS = 5.0
+STAGE_SECONDS = 60.0
 LIMIT_PERCENT = 1.0
 """Metering may take this share of a stage."""
 
@@ -28,7 +36,7 @@ for _ in range(int(sys.argv[1])):
 
 
 def measure(quick: bool) -> list[Measurement]:
-    """Cost of a reading with 0, 20 and 200 descendants, its share of a heartbeat, and what it sees."""
+    """Cost of a reading and its share of a heartbeat, of all metering of a stage, and what a reading sees."""
     found = []
     for descendants in (0, 20, 200):
         with asleep(descendants):
@@ -37,6 +45,10 @@ def measure(quick: bool) -> list[Measurement]:
         found.append(Measurement(name, "psutil", ours, theirs, "µs", 1.0, lower_is_better=True))
         share = ours / (HEARTBEAT_SECONDS * 1e6) * 100
         name = f"share of a {HEARTBEAT_SECONDS:g} s heartbeat, {descendants} descendants"
+        found.append(Measurement(name, "our limit", share, LIMIT_PERCENT, "%", 1.0, lower_is_better=True))
+    for attempts in (100, 1000):
+        share = stage_percent(attempts, repeat=3 if quick else 10)
+        name = f"metering of a {STAGE_SECONDS:g} s stage, {attempts} attempts in the ledger"
         found.append(Measurement(name, "our limit", share, LIMIT_PERCENT, "%", 1.0, lower_is_better=True))
     ours, theirs = short_lived_percent(children=60 if quick else 200)
     found.append(Measurement("CPU time of short-lived grandchildren seen", "psutil, every 1 s", ours, theirs, "%", 2.0))
@@ -60,6 +72,36 @@ def reading_microseconds(repeat: int) -> tuple[float, float]:
     turns = [(seconds(reader.read), seconds(psutil_cpu_seconds)) for _ in range(repeat)]
     ours, theirs = zip(*turns, strict=True)
     return statistics.median(ours) * 1e6, statistics.median(theirs) * 1e6
+
+
+def stage_percent(attempts: int, repeat: int) -> float:
+    """CPU time of all metering of one stage as a share of a stage that keeps one core busy for a minute, percent.
+
+    Opening and closing the attempt, a heartbeat every 5 s, and the cost of the result with everything upstream, read
+    from a ledger of so many attempts. Median.
+    """
+    book = load_book(Path(__file__).parents[1] / "config" / "prices" / "cloud-2026.yaml")
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = Ledger(f"sqlite:///{folder}/ledger.db")
+        meter = Meter(ledger, UsageReader(), whole_process=False)
+        for number in range(attempts):
+            _attempt(meter, f"v{number}", beats=0)
+        spent = []
+        for number in range(repeat):
+            begun = time.process_time()
+            opened = _attempt(meter, f"w{number}", beats=int(STAGE_SECONDS / HEARTBEAT_SECONDS))
+            Account.read(ledger, book).lineage_usd(opened)
+            spent.append(time.process_time() - begun)
+    return statistics.median(spent) / STAGE_SECONDS * 100
+
+
+def _attempt(meter: Meter, version: str, beats: int) -> str:
+    with meter.attempt(root_run="run", run="run", step="step", asset="asset", partition=version) as attempt:
+        attempt.made(version, [("asset", "", "v0")])
+        for _ in range(beats):
+            meter.ledger.heartbeat(attempt.id, "run", UsageReader().read(), {})
+    meter.ledger.publish([Pointer("asset", version, version, attempt.id, "run")])
+    return version
 
 
 def psutil_cpu_seconds() -> float:
