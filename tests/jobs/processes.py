@@ -37,7 +37,7 @@ def _at_work(seconds):
     time.sleep(seconds / 2)
 
 def _meter(module):
-    module.heartbeats.__defaults__ = (0.2,)
+    module.HEARTBEAT_SECONDS = 0.2
 
 def _task(module):
     write = module.write_shard

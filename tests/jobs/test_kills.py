@@ -1,5 +1,6 @@
 """What the ledger says after real runs in real processes that were killed, cancelled, or started twice."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -118,7 +119,7 @@ def test_a_killed_step_is_settled_and_its_finished_shards_are_reused(make_mill: 
     # Then the command says so and how to go on
     assert run.end() == 1
     assert "clean_documents failed: its process was terminated by signal 9 (SIGKILL)" in run.told
-    assert "Go on with: corpusmill run" in run.told
+    assert "go on with: corpusmill run" in run.told
 
     # And the attempt counts up to its last heartbeat, and has moved no pointer
     killed = mill.attempt("clean_documents", "web")
@@ -189,7 +190,8 @@ def test_any_process_may_be_killed_at_any_moment(make_mill: MakeMill, uninterrup
         family = sorted(mill.family(), key=lambda process: process.pid)
         at_work = [process for process in family if process.pid in owners_at_work(mill)]
         if family:
-            (family[0] if number and chance.random() < 0.3 else chance.choice(at_work or family)).kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ended by itself meanwhile
+                (family[0] if number and chance.random() < 0.3 else chance.choice(at_work or family)).kill()
         run.end()
         mill.wait_until_quiet()
 
@@ -250,15 +252,23 @@ FOUR = ["books", "letters", "notes", "web"]
 
 
 def with_four_sources(make_mill: MakeMill) -> tuple[Mill, Callable[[], None]]:
-    """A mill of four sources the third of which is missing, and what brings it back."""
+    """A mill of four sources the third of which cannot be read, and what brings it back."""
     sources = [{"name": name, "path": name, "fields": {"id": "id"}} for name in FOUR]
     mill = make_mill("mill", sources=sources)
     for seed, name in enumerate(("letters", "notes")):
         (mill.folder / name).mkdir()
         lines = [f'{{"id": "{n}", "text": "{prose(500 + 100 * seed + n)}"}}\n' for n in range(5)]
         (mill.folder / name / "all.jsonl").write_text("".join(lines))
-    hidden = (mill.folder / "notes").rename(mill.folder / "elsewhere")
-    return mill, lambda: shutil.move(hidden, mill.folder / "notes")
+    notes = mill.folder / "notes"
+    hidden = notes.rename(mill.folder / "elsewhere")
+    notes.mkdir()
+    (notes / "all.jsonl").write_text('{"no": "text"}\n')
+
+    def bring_back() -> None:
+        shutil.rmtree(notes)
+        hidden.rename(notes)
+
+    return mill, bring_back
 
 
 @pytest.mark.slow
