@@ -47,8 +47,8 @@ def materialization_metadata(
     if shown is not None and shown.rows:
         key = "dagster/partition_row_count" if version.partition else "dagster/row_count"
         metadata[key] = integer(shown.rows)
-    metadata |= _stats_metadata(version.stats)
     metadata |= _cost_metadata(account, attempt, version)
+    metadata |= _stats_metadata(version.stats)
     metadata["lineage/inputs"] = dg.JsonMetadataValue([list(pin) for pin in version.inputs])
     return metadata
 
