@@ -67,6 +67,7 @@ class MeteredAsset:
 
     @property
     def parameters(self) -> dict[str, type]:
+        """What the body is given: name and type of each parameter."""
         return {p.name: p.annotation for p in inspect.signature(self.body, eval_str=True).parameters.values()}
 
     def params_code_version(self, params: Params | None) -> str:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -135,19 +136,19 @@ _ENVIRONMENT = {
 }
 
 
-class _Mail:
+class _Mail(ABC):
     """How reports come: what the trainer must be told for it, what has come, and whether it was properly closed."""
 
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = {}
 
+    @abstractmethod
     def events(self, start: int) -> Sequence[Event]:
         """Reports from the start-th on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def closed(self) -> bool:
         """True once the sender has said that nothing more comes."""
-        raise NotImplementedError
 
 
 class _PipesMail(_Mail):
