@@ -2,12 +2,18 @@
 
 from assets.metered import asset
 from pipelines.clean.params import CleanParams
-from pipelines.clean.stage import clean
+from pipelines.clean.stage import VERSION, clean
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 
 
-@asset(group="cleaning", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+@asset(
+    group="cleaning",
+    kinds={"python", "parquet"},
+    shows="documents",
+    stage_versions=[VERSION],
+    partitioned_by_source=True,
+)
 def clean_documents(raw_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
     """Documents with broken text repaired, white space settled and their language told.
 

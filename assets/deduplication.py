@@ -2,13 +2,19 @@
 
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
+from pipelines.dedup import clusters, signatures, unique
 from pipelines.dedup.clusters import find_duplicates
 from pipelines.dedup.params import DedupParams
 from pipelines.dedup.unique import drop_duplicates
 from pipelines.engines.local import Engine
 
 
-@asset(group="deduplication", kinds={"numba", "parquet"}, shows="clusters")
+@asset(
+    group="deduplication",
+    kinds={"numba", "parquet"},
+    shows="clusters",
+    stage_versions=[signatures.VERSION, clusters.VERSION],
+)
 def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: Engine) -> Draft:
     """Which documents are copies or near-copies of another one that stays, over all sources.
 
@@ -18,7 +24,13 @@ def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: En
     return find_duplicates(clean_documents, config, engine)
 
 
-@asset(group="deduplication", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+@asset(
+    group="deduplication",
+    kinds={"python", "parquet"},
+    shows="documents",
+    stage_versions=[unique.VERSION],
+    partitioned_by_source=True,
+)
 def unique_documents(clean_documents: Dataset, duplicate_clusters: Dataset, engine: Engine) -> Draft:
     """Clean documents with all but one member of every duplicate cluster removed."""
     return drop_duplicates(clean_documents, duplicate_clusters, engine)

@@ -3,13 +3,20 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.filters import decide, perplexity, toxicity
 from pipelines.filters.decide import filter_documents
 from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
 from pipelines.filters.perplexity import score_perplexity, train_perplexity
 from pipelines.filters.toxicity import score_toxicity
 
 
-@asset(group="filtering", kinds={"sklearn", "parquet"}, shows="toxicity", partitioned_by_source=True)
+@asset(
+    group="filtering",
+    kinds={"sklearn", "parquet"},
+    shows="toxicity",
+    stage_versions=[toxicity.VERSION],
+    partitioned_by_source=True,
+)
 def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: Engine) -> Draft:
     """How likely the worst passage of each document is toxic, by a linear screen.
 
@@ -22,6 +29,7 @@ def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: E
     group="filtering",
     kinds={"numba"},
     shows="perplexity_model",
+    stage_versions=[perplexity.TRAINING_VERSION, perplexity.SCORING_VERSION],
     narrow={"unique_documents": lambda profile: profile.reference_sources or profile.source_names},
 )
 def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
@@ -32,7 +40,13 @@ def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine
     return train_perplexity(unique_documents, config, engine)
 
 
-@asset(group="filtering", kinds={"numba", "parquet"}, shows="perplexity", partitioned_by_source=True)
+@asset(
+    group="filtering",
+    kinds={"numba", "parquet"},
+    shows="perplexity",
+    stage_versions=[perplexity.SCORING_VERSION],
+    partitioned_by_source=True,
+)
 def perplexity_scores(
     unique_documents: Dataset, perplexity_model: Dataset, config: PerplexityParams, engine: Engine
 ) -> Draft:
@@ -40,7 +54,13 @@ def perplexity_scores(
     return score_perplexity(unique_documents, perplexity_model, config, engine)
 
 
-@asset(group="filtering", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+@asset(
+    group="filtering",
+    kinds={"python", "parquet"},
+    shows="documents",
+    stage_versions=[decide.VERSION],
+    partitioned_by_source=True,
+)
 def filtered_documents(
     unique_documents: Dataset,
     toxicity_scores: Dataset,

@@ -4,10 +4,16 @@ from assets.metered import asset
 from pipelines.dataset import Draft
 from pipelines.engines.local import Engine
 from pipelines.ingest.params import IngestParams, Source
-from pipelines.ingest.stage import ingest
+from pipelines.ingest.stage import VERSION, ingest
 
 
-@asset(group="ingestion", kinds={"python", "parquet"}, shows="documents", partitioned_by_source=True)
+@asset(
+    group="ingestion",
+    kinds={"python", "parquet"},
+    shows="documents",
+    stage_versions=[VERSION],
+    partitioned_by_source=True,
+)
 def raw_documents(source: Source, config: IngestParams, engine: Engine) -> Draft:
     """Documents as their source holds them, one row each, with a stable id.
 

@@ -7,7 +7,7 @@ What the metadata says is `assets/metadata.py`.
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
@@ -16,11 +16,11 @@ import dagster as dg
 from assets.config import config_class, params_from
 from assets.metadata import attention, failure_metadata, materialization_metadata, table_schema
 from assets.previews import preview_metadata
+from assets.recipe import Narrowing, Recipe
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
 from pipelines.costs.meter import Meter
-from pipelines.dataset import Dataset, Draft, MixedVersions, Version, seal
+from pipelines.dataset import Dataset, Draft, MixedVersions, Version
 from pipelines.engines.local import Engine
-from pipelines.ingest.params import Source
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
 from pipelines.store import StoreError, digest
@@ -31,52 +31,14 @@ from resources.settings import Profile
 _METERED: WeakSet[Any] = WeakSet()
 """Op definitions that this module built; `refuse_unmetered` knows them by identity."""
 
-Narrowing = Callable[[Profile], Sequence[str]]
-
 
 @dataclass(frozen=True)
-class MeteredAsset:
-    """An asset before it is built for a profile. See `asset` for the fields."""
-
-    body: Callable[..., Draft]
-    group: str
-    kinds: frozenset[str]
-    code_version: int
-    partitioned_by_source: bool
-    shows: str
-    narrow: Mapping[str, Narrowing] = field(default_factory=dict)
-    volatile_parts: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The asset's name: the body's."""
-        return self.body.__name__
-
-    @property
-    def inputs(self) -> list[str]:
-        """Names of the assets that the body reads."""
-        return [name for name, kind in self.parameters.items() if kind is Dataset]
-
-    @property
-    def params_model(self) -> type[Params] | None:
-        """The parameter model of the body, if it has parameters."""
-        for name, kind in self.parameters.items():
-            if name == "config":
-                return kind
-        return None
-
-    @property
-    def parameters(self) -> dict[str, type]:
-        """What the body is given: name and type of each parameter."""
-        return {p.name: p.annotation for p in inspect.signature(self.body, eval_str=True).parameters.values()}
-
-    def params_code_version(self, params: Params | None) -> str:
-        """Code version with these parameters: changes with the code's own number and with any parameter."""
-        return f"{self.code_version}-{params.digest[:12]}" if params is not None else str(self.code_version)
+class MeteredAsset(Recipe):
+    """An asset before it is built for a profile."""
 
     def build(self, profile: Profile, sources: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
         """The Dagster asset for a profile."""
-        params = profile.section_of(self.params_model) if self.params_model else None
+        params = self.params_of(profile)
         recipe = self
 
         def compute(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
@@ -100,7 +62,7 @@ class MeteredAsset:
             group_name=self.group,
             kinds=set(self.kinds),
             owners=[profile.owner] if profile.owner else None,
-            code_version=self.params_code_version(params),
+            code_version=self.code_version(profile, params),
             partitions_def=sources if self.partitioned_by_source else None,
             backfill_policy=dg.BackfillPolicy.single_run() if self.partitioned_by_source else None,
             ins={
@@ -120,7 +82,7 @@ def asset(
     group: str,
     kinds: set[str],
     shows: str,
-    code_version: int = 1,
+    stage_versions: Sequence[int],
     partitioned_by_source: bool = False,
     narrow: Mapping[str, Narrowing] | None = None,
     volatile_parts: Sequence[str] = (),
@@ -129,9 +91,9 @@ def asset(
 
     The body's parameters say what it is given: `Dataset` the input asset of that name, `config` its parameters,
     `Source` the source it works on, `Engine` and `Launcher` the resources.
-    shows: the part whose rows and columns stand for the dataset. code_version: raise it when the code gives other
-    results. narrow: inputs of which only some sources are read. volatile_parts: parts that cannot be reproduced
-    byte by byte.
+    shows: the part whose rows and columns stand for the dataset. stage_versions: the `VERSION` of every module whose
+    code decides what comes out. narrow: inputs of which only some sources are read. volatile_parts: parts that
+    cannot be reproduced byte by byte.
     """
 
     def declare(body: Callable[..., Draft]) -> MeteredAsset:
@@ -139,9 +101,9 @@ def asset(
             body,
             group,
             frozenset(kinds),
-            code_version,
-            partitioned_by_source,
             shows,
+            tuple(stage_versions),
+            partitioned_by_source,
             narrow or {},
             tuple(volatile_parts),
         )
@@ -173,7 +135,7 @@ class _Step:
         self.root_run: str = context.run.root_run_id or context.run.run_id
         self.params: Params | None = None
         if recipe.params_model:
-            self.params = given["config"] = params_from(given["config"], recipe.params_model)
+            self.params = params_from(given["config"], recipe.params_model)
         self.published: list[Pointer] = []
         self.failure: dg.AssetObservation | None = None
 
@@ -189,7 +151,7 @@ class _Step:
         yield dg.Output(
             made,
             data_version=dg.DataVersion(_data_version(made)),
-            tags={"dagster/code_version": self.recipe.params_code_version(self.params)},
+            tags={"dagster/code_version": self.recipe.code_version(self.profile, self.params)},
         )
 
     def _work(self) -> Dataset:
@@ -223,7 +185,8 @@ class _Step:
             ) as attempt:
                 engine = self.engine.charged_to(attempt.id)
                 attempt.results, attempt.progress = engine.results, engine.progress
-                version = self._version(partition, engine)
+                source = self.profile.source(partition) if partition else None
+                version = recipe.make(partition, self.given, engine, params=self.params, source=source)
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None:
@@ -243,36 +206,6 @@ class _Step:
         if told := attention(version.stats):
             self.context.log.warning(f"{recipe.name}[{partition}]: {told}" if partition else f"{recipe.name}: {told}")
         return version
-
-    def _version(self, partition: str, engine: Engine) -> Version:
-        """Run the body for one source and give what it made its version."""
-        arguments: dict[str, Any] = {}
-        for name, kind in self.recipe.parameters.items():
-            if kind is Source:
-                arguments[name] = self.profile.source(partition)
-            elif kind is Engine:
-                arguments[name] = engine
-            else:
-                value = self.given[name]
-                sliced = isinstance(value, Dataset) and partition and partition in value.partitions
-                arguments[name] = value.of(partition) if sliced else value
-        inputs = [value for value in arguments.values() if isinstance(value, Dataset)]
-        params = self.params.model_dump(mode="json") if self.params else {}
-        for value in arguments.values():
-            if isinstance(value, Source):  # its path is where this machine has it, not what it is
-                params["source"] = value.model_dump(mode="json", exclude={"path"})
-        draft = self.recipe.body(**arguments)
-        return seal(
-            engine.store,
-            draft,
-            asset=self.recipe.name,
-            partition=partition,
-            params=params,
-            code_version=str(self.recipe.code_version),
-            inputs=inputs,
-            actions=[result.key for result in engine.results],
-            volatile_parts=self.recipe.volatile_parts,
-        )
 
 
 def _data_version(made: Dataset) -> str:

@@ -3,6 +3,8 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.tokens import indexed, shards
+from pipelines.tokens import tokenizer as training
 from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
 from pipelines.tokens.tokenizer import train_tokenizer
@@ -12,6 +14,7 @@ from pipelines.tokens.tokenizer import train_tokenizer
     group="tokenization",
     kinds={"huggingface"},
     shows="tokenizer",
+    stage_versions=[training.VERSION],
     narrow={"filtered_documents": lambda profile: profile.tokenizer.sources or profile.source_names},
 )
 def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
@@ -19,7 +22,13 @@ def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engi
     return train_tokenizer(filtered_documents, config, engine)
 
 
-@asset(group="tokenization", kinds={"python"}, shows="token_documents", partitioned_by_source=True)
+@asset(
+    group="tokenization",
+    kinds={"python"},
+    shows="token_documents",
+    stage_versions=[shards.VERSION, indexed.FORMAT_VERSION],
+    partitioned_by_source=True,
+)
 def token_shards(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizeParams, engine: Engine) -> Draft:
     """Every filtered document as token ids, in Megatron's .bin/.idx format, an end-of-document token after each."""
     return tokenize(filtered_documents, tokenizer, config, engine)

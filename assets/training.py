@@ -4,11 +4,17 @@ from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.training.params import PretrainParams
-from pipelines.training.stage import pretrain
+from pipelines.training.stage import SAMPLES_VERSION, VERSION, pretrain
 from resources.launcher import Launcher
 
 
-@asset(group="training", kinds={"torch", "huggingface"}, shows="model", volatile_parts=["model"])
+@asset(
+    group="training",
+    kinds={"torch", "huggingface"},
+    shows="model",
+    stage_versions=[VERSION, SAMPLES_VERSION],
+    volatile_parts=["model"],
+)
 def pretrained_model(
     training_blend: Dataset,
     token_shards: Dataset,

@@ -1,0 +1,118 @@
+"""What an asset is before Dagster hears of it: a body, what it is given, and the version that it makes of that.
+
+`assets/metered.py` turns a recipe into a metered Dagster asset; `jobs/` also rehearses and reproduces with it.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.dataset import Dataset, Draft, Version, seal
+from pipelines.engines.local import Engine
+from pipelines.ingest.params import Source
+from pipelines.profile import Params
+from pipelines.store import digest
+from resources.settings import Profile
+
+Narrowing = Callable[[Profile], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one asset is made. See `assets.metered.asset` for the fields."""
+
+    body: Callable[..., Draft]
+    group: str
+    kinds: frozenset[str]
+    shows: str
+    stage_versions: tuple[int, ...]
+    partitioned_by_source: bool = False
+    narrow: Mapping[str, Narrowing] = field(default_factory=dict)
+    volatile_parts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The asset's name: the body's."""
+        return self.body.__name__
+
+    @property
+    def parameters(self) -> dict[str, type]:
+        """What the body is given: name and type of each parameter."""
+        return {p.name: p.annotation for p in inspect.signature(self.body, eval_str=True).parameters.values()}
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the assets that the body reads."""
+        return [name for name, kind in self.parameters.items() if kind is Dataset]
+
+    @property
+    def params_model(self) -> type[Params] | None:
+        """The parameter model of the body, if it has parameters."""
+        return self.parameters.get("config")
+
+    @property
+    def code(self) -> str:
+        """Version of the code that makes it: the `VERSION`s of its stage's modules."""
+        return ".".join(map(str, self.stage_versions))
+
+    def params_of(self, profile: Profile) -> Params | None:
+        """The parameters that a profile has for it."""
+        return profile.section_of(self.params_model) if self.params_model else None
+
+    def code_version(self, profile: Profile, params: Params | None) -> str:
+        """What Dagster compares to tell whether an asset is stale: code, parameters, and which sources it works on.
+
+        The sources are whole where it reads them itself, with their paths, else their names in order.
+        """
+        said: list[Any] = [params.digest if params else None]
+        if Source in self.parameters.values():
+            said.append([source.model_dump(mode="json") for source in profile.sources])
+        elif not self.partitioned_by_source:
+            said.append([list(self.sources_read(profile, name)) for name in self.inputs])
+        return f"{self.code}-{digest(said)[:12]}"
+
+    def sources_read(self, profile: Profile, name: str) -> Sequence[str]:
+        """The sources of an input that are read where all are at hand."""
+        return self.narrow[name](profile) if name in self.narrow else profile.source_names
+
+    def make(
+        self,
+        partition: str,
+        given: Mapping[str, Any],
+        engine: Engine,
+        *,
+        params: Params | None,
+        source: Source | None,
+    ) -> Version:
+        """Run the body for one source ('' for an asset without partitions) and record the version that it made.
+
+        given: what else the body asks for, by name; of a dataset with this partition the body gets only this one.
+        """
+        arguments: dict[str, Any] = {}
+        for name, kind in self.parameters.items():
+            if kind is Source:
+                arguments[name] = source
+            elif kind is Engine:
+                arguments[name] = engine
+            elif name == "config":
+                arguments[name] = params
+            else:
+                value = given[name]
+                sliced = isinstance(value, Dataset) and partition and partition in value.partitions
+                arguments[name] = value.of(partition) if sliced else value
+        draft = self.body(**arguments)
+        said = params.model_dump(mode="json") if params else {}
+        if source is not None and Source in self.parameters.values():
+            said["source"] = source.model_dump(mode="json", exclude={"path"})  # where this machine has it
+        return seal(
+            engine.store,
+            draft,
+            asset=self.name,
+            partition=partition,
+            params=said,
+            code_version=self.code,
+            inputs=[value for value in arguments.values() if isinstance(value, Dataset)],
+            actions=[result.key for result in engine.results],
+            volatile_parts=self.volatile_parts,
+        )
