@@ -5,6 +5,7 @@ from pipelines.clean.params import CleanParams
 from pipelines.clean.stage import VERSION, clean
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, ROWS_BALANCE
 
 
 @asset(
@@ -13,6 +14,7 @@ from pipelines.engines.local import Engine
     shows="documents",
     stage_versions=[VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE, KEEPS_SOME, DROPS_SOME, DRIFT],
 )
 def clean_documents(raw_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
     """Documents with broken text repaired, white space settled and their language told.

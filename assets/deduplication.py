@@ -7,6 +7,7 @@ from pipelines.dedup.clusters import find_duplicates
 from pipelines.dedup.params import DedupParams
 from pipelines.dedup.unique import drop_duplicates
 from pipelines.engines.local import Engine
+from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NO_COPIES, ROWS_BALANCE
 
 
 @asset(
@@ -14,6 +15,7 @@ from pipelines.engines.local import Engine
     kinds={"numba", "parquet"},
     shows="clusters",
     stage_versions=[signatures.VERSION, clusters.VERSION],
+    checks=[ROWS_BALANCE, NO_COPIES, DROPS_SOME, DRIFT],
 )
 def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: Engine) -> Draft:
     """Which documents are copies or near-copies of another one that stays, over all sources.
@@ -30,6 +32,7 @@ def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: En
     shows="documents",
     stage_versions=[unique.VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE, NO_COPIES, KEEPS_SOME, DRIFT],
 )
 def unique_documents(clean_documents: Dataset, duplicate_clusters: Dataset, engine: Engine) -> Draft:
     """Clean documents with all but one member of every duplicate cluster removed."""

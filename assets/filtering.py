@@ -8,6 +8,7 @@ from pipelines.filters.decide import filter_documents
 from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
 from pipelines.filters.perplexity import score_perplexity, train_perplexity
 from pipelines.filters.toxicity import score_toxicity
+from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NOTHING_BEYOND, ROWS_BALANCE
 
 
 @asset(
@@ -16,6 +17,7 @@ from pipelines.filters.toxicity import score_toxicity
     shows="toxicity",
     stage_versions=[toxicity.VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE],
 )
 def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: Engine) -> Draft:
     """How likely the worst passage of each document is toxic, by a linear screen.
@@ -46,6 +48,7 @@ def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine
     shows="perplexity",
     stage_versions=[perplexity.SCORING_VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE],
 )
 def perplexity_scores(
     unique_documents: Dataset, perplexity_model: Dataset, config: PerplexityParams, engine: Engine
@@ -60,6 +63,7 @@ def perplexity_scores(
     shows="documents",
     stage_versions=[decide.VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE, NOTHING_BEYOND, KEEPS_SOME, DROPS_SOME, DRIFT],
 )
 def filtered_documents(
     unique_documents: Dataset,

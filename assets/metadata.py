@@ -1,20 +1,21 @@
-"""What people see on every materialization: rows, what was dropped and why, what it cost.
+"""What people see on every materialization: rows, what it cost, what came of it.
 
-Metadata floats are finite Python floats, integers fit 32 bits or go in as text: Dagster's pages break otherwise.
+What came of it is `outcomes.py`'s, what it cost `costs.py`'s, samples of texts are `previews.py`'s.
 """
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import dagster as dg
 
-from pipelines.costs.account import Account, Attempt
+from assets.costs import cost_metadata
+from assets.outcomes import attention, figures_metadata, outcome_metadata
+from assets.values import Metadata, integer, number, table
+from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import SCHEMAS, Version
 from pipelines.prices.book import PriceBook, PriceError
 
-Metadata = dict[str, Any]
+__all__ = ["attention", "failure_metadata", "materialization_metadata", "table_schema"]
 
 
 def table_schema(part: str) -> Metadata:
@@ -44,12 +45,14 @@ def materialization_metadata(
     attempt = account.attempt(attempt_id)
     shown = version.parts.get(shows)
     metadata: Metadata = {"corpusmill/version": version.id}
-    if shown is not None and shown.rows:
+    if shown is not None and shown.kind == "table":
         key = "dagster/partition_row_count" if version.partition else "dagster/row_count"
         metadata[key] = integer(shown.rows)
-    metadata |= _cost_metadata(account, attempt, version)
-    metadata |= _stats_metadata(version.stats)
-    metadata["lineage/inputs"] = dg.JsonMetadataValue([list(pin) for pin in version.inputs])
+    cost = cost_metadata(account, attempt, version)
+    metadata["cost/summary"] = cost["cost/summary"]
+    metadata |= outcome_metadata(version.stats) | cost | figures_metadata(version.stats)
+    pins = [{"asset": asset, "source": partition, "version": pin} for asset, partition, pin in version.inputs]
+    metadata["lineage/inputs"] = table(pins) if pins else "none: it was read from its source"
     return metadata
 
 
@@ -62,72 +65,3 @@ def failure_metadata(attempt_id: str, ledger: Ledger, prices: PriceBook) -> Meta
     except PriceError as error:  # told beside the error that ended the attempt, never in its place
         return metadata | {"cost/unknown": str(error)}
     return metadata | {"cost/usd": number(charge.usd), "cost/compute_hours": number(charge.compute_hours)}
-
-
-def number(value: Any) -> dg.FloatMetadataValue:
-    """A finite float. Raises `ValueError` for NaN and infinity, which would hang Dagster's pages."""
-    plain = float(value)
-    if not math.isfinite(plain):
-        raise ValueError(f"metadata must be finite, not {plain}")
-    return dg.FloatMetadataValue(plain)
-
-
-def integer(value: int) -> Any:
-    """An integer; as text where it does not fit the 32 bits that Dagster's API has for it."""
-    return int(value) if abs(value) < 2**31 else str(value)
-
-
-def _cost_metadata(account: Account, attempt: Attempt, version: Version) -> Metadata:
-    charge = attempt.charge
-    lineage = account.lineage_usd(version.id)
-    saved = account.saved_usd(attempt)
-    metadata: Metadata = {
-        "cost/usd": number(charge.usd),
-        "cost/lineage_usd": number(lineage),
-        "cost/saved_usd": number(saved),
-        "cost/compute_hours": number(charge.compute_hours),
-        "cost/cpu_core_hours": number(charge.cpu_core_hours),
-        "cost/gpu_hours": number(charge.gpu_hours),
-        "cost/energy_kwh": number(charge.energy_kwh),
-        "cost/co2e_kg": number(charge.co2e_kg),
-        "cost/ledger_id": attempt.id,
-        "cost/price_book": account.book.label,
-        "cost/summary": (
-            f"This run {charge.usd:.6f} USD ({charge.compute_hours:.5f} compute-hours), everything upstream and this "
-            f"{lineage:.6f} USD, saved by reuse {saved:.6f} USD."
-        ),
-    }
-    if tokens := version.stats.get("tokens"):
-        metadata["cost/usd_per_million_tokens"] = number(lineage / tokens * 1_000_000)
-    return metadata
-
-
-def attention(stats: dict[str, Any]) -> str | None:
-    """A sentence where a stage's counts look like a mistake: nothing came in, or nothing was kept."""
-    came_in, went_out = stats.get("documents_in"), stats.get("documents_out")
-    if came_in == 0:
-        return "No document came in."
-    if came_in and went_out == 0:
-        return f"None of {came_in:,} documents was kept: look at the reasons, and at the thresholds behind them."
-    return None
-
-
-def _stats_metadata(stats: dict[str, Any]) -> Metadata:
-    metadata: Metadata = {}
-    if told := attention(stats):
-        metadata["attention"] = told
-    for key, value in stats.items():
-        if isinstance(value, bool) or value is None:
-            continue
-        if isinstance(value, int):
-            metadata[f"stats/{key}"] = integer(value)
-        elif isinstance(value, float) and math.isfinite(value):
-            metadata[f"stats/{key}"] = number(value)
-        elif key == "dropped":
-            rows = "\n".join(f"| {reason} | {count} |" for reason, count in sorted(value.items(), key=lambda i: -i[1]))
-            metadata["dropped by reason"] = dg.MarkdownMetadataValue(f"| reason | documents |\n|---|---|\n{rows}")
-        elif isinstance(value, dict | list) and len(str(value)) < 20_000:
-            metadata[f"stats/{key}"] = dg.JsonMetadataValue(value)
-        elif isinstance(value, str):
-            metadata[f"stats/{key}"] = value[:2000]
-    return metadata

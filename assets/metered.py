@@ -13,14 +13,18 @@ from weakref import WeakSet
 
 import dagster as dg
 
+from assets.checks import StepChecks, check_specs
 from assets.config import config_class, params_from
-from assets.metadata import attention, failure_metadata, materialization_metadata, table_schema
+from assets.graph import definition_metadata, pool, tags
+from assets.metadata import attention, failure_metadata, materialization_metadata
 from assets.previews import preview_metadata
 from assets.recipe import Narrowing, Recipe
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
 from pipelines.costs.meter import Meter
+from pipelines.costs.provenance import observe
 from pipelines.dataset import Dataset, Draft, MixedVersions, Version
 from pipelines.engines.local import Engine
+from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
 from pipelines.store import StoreError, digest
@@ -64,12 +68,15 @@ class MeteredAsset(Recipe):
             owners=[profile.owner] if profile.owner else None,
             code_version=self.code_version(profile, params),
             partitions_def=sources if self.partitioned_by_source else None,
-            backfill_policy=dg.BackfillPolicy.single_run() if self.partitioned_by_source else None,
+            backfill_policy=dg.BackfillPolicy.single_run(),  # global assets too, or range launches refuse them
             ins={
                 name: dg.AssetIn(partition_mapping=dg.SpecificPartitionsPartitionMapping(list(names(profile))))
                 for name, names in self.narrow.items()
             },
-            metadata=table_schema(self.shows),
+            metadata=definition_metadata(self),
+            tags=tags(self, profile),
+            pool=pool(self),
+            check_specs=check_specs(self.name, self.checks),
             io_manager_key="datasets",
             description=inspect.getdoc(self.body),
         )(compute)
@@ -85,6 +92,7 @@ def asset(
     stage_versions: Sequence[int],
     partitioned_by_source: bool = False,
     narrow: Mapping[str, Narrowing] | None = None,
+    checks: Sequence[Check] = (),
     volatile_parts: Sequence[str] = (),
 ) -> Callable[[Callable[..., Draft]], MeteredAsset]:
     """Declare an asset whose body is metered.
@@ -92,8 +100,8 @@ def asset(
     The body's parameters say what it is given: `Dataset` the input asset of that name, `config` its parameters,
     `Source` the source it works on, `Engine` and `Launcher` the resources.
     shows: the part whose rows and columns stand for the dataset. stage_versions: the `VERSION` of every module whose
-    code decides what comes out. narrow: inputs of which only some sources are read. volatile_parts: parts that
-    cannot be reproduced byte by byte.
+    code decides what comes out. narrow: inputs of which only some sources are read. checks: what a version must
+    pass. volatile_parts: parts that cannot be reproduced byte by byte.
     """
 
     def declare(body: Callable[..., Draft]) -> MeteredAsset:
@@ -105,6 +113,7 @@ def asset(
             tuple(stage_versions),
             partitioned_by_source,
             narrow or {},
+            tuple(checks),
             tuple(volatile_parts),
         )
 
@@ -138,14 +147,17 @@ class _Step:
             self.params = params_from(given["config"], recipe.params_model)
         self.published: list[Pointer] = []
         self.failure: dg.AssetObservation | None = None
+        self.checks = StepChecks(recipe.name, recipe.checks, profile.checks)
 
-    def run(self) -> Iterator[dg.AssetObservation | dg.Output[Dataset]]:
+    def run(self) -> Iterator[dg.AssetObservation | dg.AssetCheckResult | dg.Output[Dataset]]:
         try:
             made = self._work()
         except BaseException as error:
             if self.failure is not None:
                 yield self.failure  # an event that is only logged is lost when the body raises
-            if isinstance(error, MixedVersions | LedgerError | StoreError | PriceError):
+            if isinstance(error, Unhealthy):
+                yield from self.checks.results()
+            if isinstance(error, Unhealthy | MixedVersions | LedgerError | StoreError | PriceError):
                 raise dg.Failure(str(error), allow_retries=False) from error
             raise
         yield dg.Output(
@@ -153,12 +165,16 @@ class _Step:
             data_version=dg.DataVersion(_data_version(made)),
             tags={"dagster/code_version": self.recipe.code_version(self.profile, self.params)},
         )
+        yield from self.checks.results()
 
     def _work(self) -> Dataset:
         """All sources, then their pointers, at once."""
         partitions = self._partitions()
         self.meter.ledger.take_lock(RUN_LOCK, self.root_run, lock_owner())
-        self.meter.ledger.open_run(self.root_run, self.profile.digest)
+        self.meter.ledger.open_run(self.root_run, self.profile.digest, lambda: observe(self.profile))
+        for name in self.recipe.inputs:
+            for version in self.given[name].versions:
+                refuse_unhealthy(version, self.profile.checks)
         self.meter.step_begins(len(partitions))
         made = Dataset(self.recipe.name, tuple(map(self._attempt, partitions)), self.engine.store)
         self.meter.ledger.publish(self.published)
@@ -187,6 +203,8 @@ class _Step:
                 attempt.results, attempt.progress = engine.results, engine.progress
                 source = self.profile.source(partition) if partition else None
                 version = recipe.make(partition, self.given, engine, params=self.params, source=source)
+                before = self.meter.ledger.current(recipe.name, partition)
+                self.checks.look_at(version, before and Version.load(engine.store, before.version))
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None:

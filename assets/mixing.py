@@ -3,6 +3,7 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.health import DRIFT, ROWS_BALANCE, SHARES
 from pipelines.mixture import stage as mixture
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan
@@ -13,14 +14,18 @@ from pipelines.tokens.blend import blend
 from pipelines.tokens.params import BlendParams
 
 
-@asset(group="mixing", kinds={"python", "parquet"}, shows="mixture", stage_versions=[mixture.VERSION])
+@asset(group="mixing", kinds={"python", "parquet"}, shows="mixture", stage_versions=[mixture.VERSION], checks=[DRIFT])
 def training_mixture(filtered_documents: Dataset, config: MixtureParams, engine: Engine) -> Draft:
     """The plan: what each source is to supply, how often it repeats, and what it cannot supply."""
     return plan_mixture(filtered_documents, config, engine)
 
 
 @asset(
-    group="mixing", kinds={"python"}, shows="mixture", stage_versions=[mixture.VERSION, blending.VERSION, split.VERSION]
+    group="mixing",
+    kinds={"python"},
+    shows="mixture",
+    stage_versions=[mixture.VERSION, blending.VERSION, split.VERSION],
+    checks=[ROWS_BALANCE, SHARES, DRIFT],
 )
 def training_blend(training_mixture: Dataset, token_shards: Dataset, config: BlendParams, engine: Engine) -> Draft:
     """The mixture with counted tokens: which token shards, how many tokens of each, what is held out for validation."""

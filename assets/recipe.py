@@ -10,6 +10,7 @@ from typing import Any
 
 from pipelines.dataset import Dataset, Draft, Version, seal
 from pipelines.engines.local import Engine
+from pipelines.health import Check
 from pipelines.ingest.params import Source
 from pipelines.profile import Params
 from pipelines.store import digest
@@ -29,6 +30,7 @@ class Recipe:
     stage_versions: tuple[int, ...]
     partitioned_by_source: bool = False
     narrow: Mapping[str, Narrowing] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
     volatile_parts: tuple[str, ...] = ()
 
     @property

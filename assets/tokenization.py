@@ -3,6 +3,7 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.health import DRIFT, KEEPS_SOME, ROWS_BALANCE
 from pipelines.tokens import indexed, shards
 from pipelines.tokens import tokenizer as training
 from pipelines.tokens.params import TokenizeParams, TokenizerParams
@@ -28,6 +29,7 @@ def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engi
     shows="token_documents",
     stage_versions=[shards.VERSION, indexed.FORMAT_VERSION],
     partitioned_by_source=True,
+    checks=[ROWS_BALANCE, KEEPS_SOME, DRIFT],
 )
 def token_shards(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizeParams, engine: Engine) -> Draft:
     """Every filtered document as token ids, in Megatron's .bin/.idx format, an end-of-document token after each."""

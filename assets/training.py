@@ -3,6 +3,7 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
+from pipelines.health import LOSS_FALLING, LOSS_FINITE
 from pipelines.training.params import PretrainParams
 from pipelines.training.stage import SAMPLES_VERSION, VERSION, pretrain
 from resources.launcher import Launcher
@@ -13,6 +14,7 @@ from resources.launcher import Launcher
     kinds={"torch", "huggingface"},
     shows="model",
     stage_versions=[VERSION, SAMPLES_VERSION],
+    checks=[LOSS_FINITE, LOSS_FALLING],
     volatile_parts=["model"],
 )
 def pretrained_model(

@@ -7,6 +7,8 @@ import dagster as dg
 
 from assets import cleaning, deduplication, filtering, ingestion, mixing, tokenization, training
 from assets.metered import MeteredAsset, refuse_unmetered
+from jobs.schedules import build_jobs, build_schedules
+from jobs.sensors import build_sensors
 from pipelines.engines.local import Engine
 from pipelines.prices.book import load_book
 from pipelines.store import Store
@@ -40,9 +42,14 @@ def build_definitions(profile: Profile, extra_assets: Sequence[Any] = (), **reso
     sources = dg.StaticPartitionsDefinition(profile.source_names)
     assets = [*(declared.build(profile, sources) for declared in ASSETS), *extra_assets]
     refuse_unmetered(assets)
+    jobs = build_jobs()
     return dg.Definitions(
         assets=assets,
-        jobs=[dg.define_asset_job("full_job", selection="*", description="From raw documents to a trained model.")],
+        jobs=list(jobs.values()),
+        schedules=build_schedules(profile, jobs, full_range(profile)),
+        sensors=build_sensors(
+            profile, jobs["corpus_job"], full_range(profile), [declared.name for declared in ASSETS]
+        ),
         resources={**build_resources(profile), **resources},
         executor=metered_executor(profile.ledger_url),
     )

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sqlalchemy.exc import DBAPIError
+
 from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE, chosen_profile, prepare_dagster_home
 from jobs.tables import bucket_lines, cost_table, terminal
 from pipelines.costs.account import Account
@@ -31,6 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return options.command(options)
     except (ProfileError, LedgerError, StoreError, PriceError) as error:
         print(error, file=sys.stderr)
+        return 1
+    except DBAPIError as error:  # not the ledger's, which are sentences already
+        print(
+            f"what Dagster keeps for {os.environ.get('DAGSTER_HOME')} cannot be read or written: {error.orig}; see "
+            "whether a disk is full, then start the same command again: finished work is kept",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("Interrupted. Finished work is kept; the same command goes on from there.", file=sys.stderr)
@@ -57,12 +66,22 @@ def _parser() -> argparse.ArgumentParser:
     cost.add_argument("--price-book", metavar="FILE", help="price the same usage with another book")
     cost.set_defaults(command=_cost)
 
+    reproduce = commands.add_parser("reproduce", help="what a version was made from and with")
+    reproduce.add_argument("dataset", metavar="DATASET[@VERSION]", help="'asset' or 'asset[source]'; default: current")
+    reproduce.add_argument("--verify", action="store_true", help="make it and all upstream again and compare")
+    reproduce.add_argument("--write", type=Path, metavar="FOLDER", help="write requirements.txt and profile.yaml there")
+    reproduce.set_defaults(command=_reproduce)
+
+    impact = commands.add_parser("impact", help="what a run would make again and cost, before it is started")
+    impact.add_argument("--set", action="append", metavar="KEY=VALUE", help="what if this parameter changed, as in run")
+    impact.set_defaults(command=_impact)
+
     gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")
     gc.add_argument("--keep", type=int, default=1, metavar="N", help="versions kept of every dataset, the newest first")
     gc.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
     gc.set_defaults(command=_gc)
 
-    for command in (run, cost, gc):
+    for command in (run, cost, impact, gc, reproduce):
         command.add_argument(
             "--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's"
         )
@@ -111,6 +130,29 @@ def _named(wanted: str, ledger: Ledger) -> list:
         known = ", ".join(sorted({p.asset for p in ledger.all_current()})) or "none yet"
         raise LedgerError(f"no dataset {wanted!r} has been made; datasets are: {known}")
     return list(found.values())
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from jobs.reproduce import reproduce  # loads the assets
+
+    profile = chosen_profile()
+    found = _named(options.dataset, Ledger(profile.ledger_url))
+    return reproduce(options.dataset, found, profile, verify=options.verify, write=options.write, as_json=options.json)
+
+
+def _impact(options: argparse.Namespace) -> int:
+    from jobs.impact import impact, impact_table, untouched_line
+
+    found = impact(chosen_profile())
+    if options.json:
+        print(json.dumps(found.record(), indent=1))
+        return 0
+    console = terminal()
+    if found.touched:
+        console.print(impact_table(found.touched))
+        console.print(untouched_line(found.outlooks))
+    console.print(found.sentence())
+    return 0
 
 
 def _gc(options: argparse.Namespace) -> int:

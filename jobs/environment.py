@@ -1,16 +1,24 @@
 """What a process of ours is told by its environment: the profile, its overrides, Dagster's home. Read here only."""
 
+import importlib.util
 import json
 import os
-import shutil
 import warnings
 from pathlib import Path
 
 import dagster as dg
 
+from pipelines.profile import ProfileError
+from pipelines.store import digest
 from resources.settings import HOME, Profile, load_profile
 
 PROFILE_VARIABLE, SET_VARIABLE = "CORPUSMILL_PROFILE", "CORPUSMILL_SET"
+PASSWORD_VARIABLE = "CORPUSMILL_SMTP_PASSWORD"
+POSTGRES_VARIABLE = "CORPUSMILL_POSTGRES"
+"""Where Dagster's own storage is, for `deploy/dagster-postgres.yaml`: its processes inherit it, no file holds it."""
+
+FIRST_SETTINGS = "de831eee78a7a9ae77e68bf66ccd616d8ea298999fe41c2ef3e637992cb2dd3c"
+"""Digest of the `dagster.yaml` that was written before its first line said whose it is."""
 
 
 def chosen_profile() -> Profile:
@@ -24,15 +32,45 @@ def chosen_profile() -> Profile:
     return load_profile(path, json.loads(os.environ.get(SET_VARIABLE) or "[]"))
 
 
+def smtp_password() -> str | None:
+    """The password of the profile's e-mail user, which stands nowhere but in the environment."""
+    return os.environ.get(PASSWORD_VARIABLE)
+
+
 def prepare_dagster_home(profile: Profile) -> Path:
     """One absolute DAGSTER_HOME for command and UI, with the shipped settings where it has none of its own.
 
-    It lies beside the profile's ledger where that is a file, so that the runs of two profiles do not mix.
+    It lies beside the profile's ledger where that is a file, so that the runs of two profiles do not mix. Where the
+    ledger is in Postgres, so is what Dagster stores, in the same database unless `CORPUSMILL_POSTGRES` names another.
     """
     beside = Path(profile.ledger_url.removeprefix("sqlite:///")).parent
     default = beside / "dagster" if profile.ledger_url.startswith("sqlite:///") else HOME / "var" / profile.name
     home = Path(os.environ.setdefault("DAGSTER_HOME", str(default)))
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / "dagster.yaml").exists():
-        shutil.copyfile(HOME / "deploy" / "dagster.yaml", home / "dagster.yaml")
+    shipped = "dagster.yaml"
+    if profile.ledger_url.startswith("postgres"):
+        if importlib.util.find_spec("dagster_postgres") is None:
+            raise ProfileError(
+                "ledger: Dagster needs dagster-postgres for a Postgres URL; install it: pip install -e '.[postgres]'"
+            )
+        os.environ.setdefault(POSTGRES_VARIABLE, profile.ledger_url)
+        shipped = "dagster-postgres.yaml"
+    _refresh(home / "dagster.yaml", (HOME / "deploy" / shipped).read_text())
     return home
+
+
+def _refresh(settings: Path, shipped: str) -> None:
+    """Write the shipped settings, unless there are some that somebody has edited."""
+    if settings.exists():
+        present = settings.read_text()
+        first, _, rest = present.partition("\n")
+        if not first.startswith(_mark(rest)) and digest(present) != FIRST_SETTINGS:
+            return
+    fresh = settings.with_name(f"{settings.name}.{os.getpid()}")
+    fresh.write_text(f"{_mark(shipped)}: refreshed after an update of corpusmill, until somebody edits it.\n{shipped}")
+    fresh.replace(settings)  # other processes may read it meanwhile
+
+
+def _mark(settings: str) -> str:
+    """How the first line of a file begins that holds these settings as corpusmill wrote them."""
+    return f"# corpusmill {digest(settings)[:20]}"

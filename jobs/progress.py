@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.console import Console
 
-from jobs.tables import dollars
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Event, Ledger
 from pipelines.costs.meter import heartbeats
+from pipelines.costs.report import dollars
 from pipelines.prices.book import PriceBook
 
 POLL_SECONDS = 1.0

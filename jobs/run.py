@@ -4,19 +4,16 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
-from dagster._core.errors import DagsterExecutionInterruptedError
 from dagster._core.execution.api import execute_run
-from dagster._core.executor.child_process_executor import ChildProcessCrashException
 from rich.console import Console
 
 from jobs.build import build_definitions, full_range
+from jobs.failures import failures
 from jobs.progress import Watcher, watching
 from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table, terminal
 from pipelines.costs.account import Account
@@ -57,21 +54,26 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
         )
         with watching(watcher, run.run_id):
             succeeded = _execute(job, run, instance)
-        failures = [] if succeeded else _failures(instance, run.run_id)
+        failed = [] if succeeded else failures(instance, run.run_id)
     account = Account.read(ledger, prices)
     costs = dataset_costs(account, ledger.all_current(), store)
     if as_json:
         print(
             json.dumps(
-                {"run": run.run_id, "success": succeeded, "failures": failures, "datasets": [c.record() for c in costs]}
+                {
+                    "run": run.run_id,
+                    "success": succeeded,
+                    "failures": [(f.step, f.reason) for f in failed],
+                    "datasets": [c.record() for c in costs],
+                }
             )
         )
     elif succeeded:
         console.print(cost_table(costs, title="What every dataset cost, US dollars"))
         console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
-    for step, reason in failures:
-        print(f"\n{step} failed: {reason}", file=sys.stderr)
+    for failure in failed:
+        print(f"\n{failure.step} failed: {failure.reason}", file=sys.stderr)
     if not succeeded:
         print(
             f"Finished work is kept. Once the cause is mended, go on with: {_resume_command(profile)}", file=sys.stderr
@@ -152,46 +154,6 @@ def _create_run(
 
 def _execute(job: ReconstructableJob, run: dg.DagsterRun, instance: dg.DagsterInstance) -> bool:
     return execute_run(job, run, instance, raise_on_error=False).success
-
-
-def _failures(instance: dg.DagsterInstance, run_id: str) -> Sequence[tuple[str, str]]:
-    """(step, reason) of every failed step, or of the run itself where no step failed."""
-    records = instance.all_logs(run_id)
-    told: dict[str, str] = {}
-    crashes: dict[str | None, str] = {}
-    for record in records:
-        event = record.dagster_event
-        if event is None:
-            continue
-        if event.is_engine_event and _crashed(event.engine_event_data.error):
-            crashes[event.step_key] = (event.message or "").partition(f"{event.step_key} ")[2]
-        if event.is_step_failure:
-            error = event.step_failure_data.error
-            crash = crashes.get(event.step_key) if _crashed(error) else None
-            told.setdefault(event.step_key or "", f"its process {crash}" if crash else _sentence(error))
-    if not told:
-        for record in records:
-            event = record.dagster_event
-            if event is not None and event.is_failure and event.event_specific_data is not None:
-                error = getattr(event.event_specific_data, "error", None)
-                told.setdefault("the run", _sentence(error) if error else event.message or "")
-    return list(told.items())
-
-
-def _crashed(error: Any) -> bool:
-    """Whether an error says that the process of a step is gone."""
-    return error is not None and error.cls_name == ChildProcessCrashException.__name__
-
-
-def _sentence(error: Any) -> str:
-    """What an error says, without the name of its class. The cause, where there is one: the error is then Dagster's."""
-    if error is None:
-        return "no reason given"
-    cause = error.cause or error
-    if cause.cls_name == DagsterExecutionInterruptedError.__name__:
-        return "it was interrupted"
-    name, colon, said = cause.message.strip().partition(": ")
-    return said if colon and name.rpartition(".")[2] == cause.cls_name else cause.message.strip()
 
 
 def _resume_command(profile: Profile) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.costs.account import Account
-from pipelines.costs.report import DatasetCost
+from pipelines.costs.report import DatasetCost, dollars, plain
 from pipelines.dataset import Version
 
 STAGES = {
@@ -24,20 +24,6 @@ def terminal(*, stderr: bool = False) -> Console:
     """The console to print to; wide enough for the tables where the output is a file or a pipe."""
     console = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
     return console if console.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=140)
-
-
-def dollars(value: Decimal | None) -> str:
-    """An amount with enough digits to see it: cents and above to the cent, less to three significant digits."""
-    if value is None:
-        return ""
-    if value == 0:
-        return "0"
-    return f"{value:,.2f}" if value >= Decimal("0.1") else plain(value)
-
-
-def plain(value: float | Decimal) -> str:
-    """A small quantity with three significant digits, never in powers of ten."""
-    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:

@@ -292,7 +292,10 @@ class Store:
             return True
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
-                raise StoreError(f"the store at {self.url} cannot be written: {error.strerror}") from error
+                raise StoreError(
+                    f"the store at {self.url} cannot be written: {error.strerror}; make space there, or let "
+                    "this user write there, and start the same again: finished work is kept"
+                ) from error
             raise
         finally:
             with contextlib.suppress(OSError):

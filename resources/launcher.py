@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import dagster as dg
+from dagster._utils import tail_file
 
 from pipelines.processes import process_identity
 from pipelines.training.owner import GRACE_SECONDS
@@ -60,7 +62,7 @@ class Launcher:
         folder = WorkFolder(work)
         follower = _Follower(folder, on_report)
         step = _current_step()
-        with _pipes(step) if step else _report_file(folder) as mail:
+        with _pipes(step, folder) if step else _report_file(folder) as mail:
             process = self._start(folder, mail)
             try:
                 while process.poll() is None:
@@ -78,9 +80,10 @@ class Launcher:
             ranks = ["--standalone", "--nproc_per_node", str(self.processes)]
             entry = ["-m", "torch.distributed.run", *ranks, *entry]
         owner = json.dumps(asdict(process_identity()))
+        told = ["--work", str(folder.root), "--owner", owner, "--grace", str(self.grace_seconds)]
         with folder.log.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, *entry, "--work", str(folder.root), "--owner", owner, *mail.arguments],
+                [sys.executable, *entry, *told, *mail.arguments],
                 env={**os.environ, **_ENVIRONMENT, **self._paths(), **self.environment, **mail.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -224,12 +227,24 @@ def _current_step() -> dg.AssetExecutionContext | None:
     return None
 
 
+class _WholeLines(dg.PipesFileMessageReader):
+    """Dagster's reader takes a line that is still being written for a message, and dies of it; this one waits."""
+
+    def _reader_thread(self, handler: dg.PipesMessageHandler, is_resource_complete: threading.Event) -> None:
+        line = ""
+        for piece in tail_file(self._path, is_resource_complete.is_set):
+            line += piece
+            if line.endswith("\n"):
+                handler.handle_message(json.loads(line))
+                line = ""
+
+
 @contextmanager
-def _pipes(context: dg.AssetExecutionContext) -> Iterator[_Mail]:
+def _pipes(context: dg.AssetExecutionContext, folder: WorkFolder) -> Iterator[_Mail]:
     with dg.open_pipes_session(
         context=context,
         context_injector=dg.PipesTempFileContextInjector(),
-        message_reader=dg.PipesTempFileMessageReader(),
+        message_reader=_WholeLines(str(folder.root / "messages.jsonl")),
     ) as session:
         yield _PipesMail(session)
 

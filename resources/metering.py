@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,19 @@ import dagster as dg
 import psutil
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
+from dagster._core.storage.tags import MAX_RETRIES_TAG
 
-from pipelines.costs.ledger import RUN_LOCK, Ledger
+from pipelines.costs.ledger import RUN_LOCK, Busy, Ledger
 from pipelines.costs.meter import Meter
 from pipelines.gpus import open_gpus
 from pipelines.processes import ProcessIdentity, become_subreaper, pids_are_the_machines, process_identity
 from pipelines.training.owner import GRACE_SECONDS as TRAINER_GRACE_SECONDS
 from pipelines.usage import UsageReader
+from resources.run_launcher import note_worker
 
-GRACE_SECONDS = 10.0
+GRACE_SECONDS = 3.5
+"""From the request to stop until a step is killed, with all that it started. A trainer gets less, so its step can tell
+what was used; a run that is cancelled in the UI has ended within five seconds."""
 
 PROGRAMS = ("corpusmill", "command.py")
 """The command, as installed and as `python -m jobs.command`."""
@@ -95,13 +100,40 @@ class MeteredExecutor(MultiprocessExecutor):
             atexit.register(gc.freeze)
         ledger = Ledger(self._ledger_url)
         meter = Meter(ledger, UsageReader(), whole_process=alone)
+        note_worker(plan_context.instance, run.run_id)
         with meter.coordinator(root_run=root_run, run=run.run_id, job=run.job_name):
-            ledger.take_lock(RUN_LOCK, root_run, process_identity())
             try:
-                yield from super().execute(plan_context, execution_plan)
+                ledger.take_lock(RUN_LOCK, root_run, process_identity())
+            except Busy:
+                plan_context.instance.add_run_tags(run.run_id, {MAX_RETRIES_TAG: "0"})  # it would be refused again
+                raise
+            deadline = threading.Timer(GRACE_SECONDS, _kill_steps)
+            deadline.daemon = True
+            try:
+                for event in super().execute(plan_context, execution_plan):
+                    if _tells_steps_to_end(event):
+                        deadline.start()
+                    yield event
             finally:
                 _wait_for_the_rest(alone=alone)
+                deadline.cancel()
                 ledger.release_lock(RUN_LOCK, root_run)
+
+
+def _tells_steps_to_end(event: dg.DagsterEvent) -> bool:
+    return event.is_engine_event and "steps_interrupted" in event.engine_event_data.metadata
+
+
+def _kill_steps() -> None:
+    """Kill every process below this one but Python's own helpers, which end with it."""
+    helpers = {
+        forkserver._forkserver._forkserver_pid,  # type: ignore[attr-defined]
+        resource_tracker._resource_tracker._pid,  # type: ignore[attr-defined]
+    }
+    for process in psutil.Process().children(recursive=True):
+        if process.pid not in helpers:
+            with suppress(psutil.Error):
+                process.kill()
 
 
 def _wait_for_the_rest(*, alone: bool) -> None:

@@ -8,11 +8,13 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.clean.params import CleanParams
 from pipelines.dedup.params import DedupParams
 from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
+from pipelines.health import CheckParams
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams
 from pipelines.profile import Params, load
 from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
 from pipelines.training.params import PretrainParams
+from resources.automation import AlertParams, RetentionParams, ScheduleParams, TimeZone, WatchParams
 
 HOME = Path(__file__).resolve().parent.parent
 """The project's folder: relative paths of a profile's store, ledger and prices start here."""
@@ -66,6 +68,14 @@ class Profile(Params):
     blend: BlendParams = BlendParams()
     training: PretrainParams = PretrainParams()
     launcher: LauncherParams = LauncherParams()
+    checks: CheckParams = CheckParams()
+    timezone: TimeZone = Field(
+        default="UTC", description="IANA time zone of the schedules, such as Europe/Berlin or Asia/Kolkata"
+    )
+    schedules: ScheduleParams = ScheduleParams()
+    watch: WatchParams = WatchParams()
+    alerts: AlertParams = AlertParams()
+    retention: RetentionParams = RetentionParams()
 
     @field_validator("previews", mode="before")
     @classmethod
@@ -81,17 +91,30 @@ class Profile(Params):
             "reference_sources": self.reference_sources,
             "tokenizer.sources": self.tokenizer.sources,
             "mixture.shares": list(self.mixture.shares),
+            "watch.sources": self.watch.sources or [],
         }
         for key, named in naming.items():
             for name in named:
                 if name not in names:
                     raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
+        for name in self.watch.sources or []:
+            if name not in [source.name for source in self._with_files()]:
+                raise ValueError(f"watch.sources names {name!r}, which reads no folder of its own; leave it out")
         return self
 
     @property
     def source_names(self) -> list[str]:
         """Names of the sources, in order of priority."""
         return [source.name for source in self.sources]
+
+    @property
+    def watched_sources(self) -> list[Source]:
+        """The sources whose files the sensor `new_files` watches."""
+        wanted = self.watch.sources
+        return [source for source in self._with_files() if wanted is None or source.name in wanted]
+
+    def _with_files(self) -> list[Source]:
+        return [source for source in self.sources if source.path and source.reader != "environment"]
 
     @property
     def ledger_url(self) -> str:
@@ -114,9 +137,13 @@ class Profile(Params):
 
     def section_of(self, model: type[Params]) -> Params:
         """The section whose parameters are of this model."""
+        return getattr(self, self.section_name(model))
+
+    def section_name(self, model: type[Params]) -> str:
+        """The key of the section whose parameters are of this model."""
         for key, info in type(self).model_fields.items():
             if info.annotation is model:
-                return getattr(self, key)
+                return key
         raise KeyError(f"no section of the profile holds {model.__name__}")
 
 

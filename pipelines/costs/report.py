@@ -1,4 +1,7 @@
-"""The cost of every current dataset as rows: what `corpusmill cost` prints and what other pages show."""
+"""The cost of every current dataset as rows: what `corpusmill cost` prints and what other pages show.
+
+How amounts read, too: the same everywhere.
+"""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -42,11 +45,31 @@ class DatasetCost:
 
 def dataset_costs(account: Account, current: Iterable[Pointer], store: Store) -> list[DatasetCost]:
     """The cost of each of these current datasets, in their order."""
+    wasted = wasted_usd(account)
+    return [_cost(account, pointer, store, wasted) for pointer in current]
+
+
+def wasted_usd(account: Account) -> dict[tuple[str, str], Decimal]:
+    """What attempts used for nothing, over all runs, by (asset, partition)."""
     wasted: dict[tuple[str, str], Decimal] = {}
     for attempt in account.attempts:
         place = attempt.asset, attempt.partition
         wasted[place] = wasted.get(place, Decimal(0)) + account.wasted_usd(attempt)
-    return [_cost(account, pointer, store, wasted) for pointer in current]
+    return wasted
+
+
+def dollars(value: Decimal | None) -> str:
+    """An amount with enough digits to see it: cents and above to the cent, less to three significant digits."""
+    if value is None:
+        return ""
+    if value == 0:
+        return "0"
+    return f"{value:,.2f}" if value >= Decimal("0.1") else plain(value)
+
+
+def plain(value: float | Decimal) -> str:
+    """A small quantity with three significant digits, never in powers of ten."""
+    return f"{Decimal(f'{value:.3g}'):f}"
 
 
 def _cost(account: Account, pointer: Pointer, store: Store, wasted: dict[tuple[str, str], Decimal]) -> DatasetCost:

@@ -18,9 +18,10 @@ from pipelines.dedup.priority import Signatures, load_signatures
 from pipelines.dedup.signatures import COUNTS, signature_tasks
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Result, Stats, Task
+from pipelines.histograms import SIZE_EDGES, histogram
 from pipelines.schemas import CLUSTERS
 
-VERSION = 1
+VERSION = 2
 LARGEST_CLUSTERS = 10
 LEVELS = ("exact", "minhash")
 
@@ -140,9 +141,14 @@ def check(signatures: Signatures, assignment: Assignment, comparison: Comparison
         raise RuntimeError("duplicate clusters: a document was removed in favour of one that is removed itself")
     if (assignment.similarity[removed] < comparison.threshold - 1e-9).any():
         raise RuntimeError("duplicate clusters: a document was removed that is less similar than the threshold")
-    kept_exact = signatures.exact[~removed & signatures.exact.any(axis=1)]
-    if comparison.exact and len(np.unique(kept_exact, axis=0)) != len(kept_exact):
+    if comparison.exact and copies_left(signatures, assignment):
         raise RuntimeError("duplicate clusters: two exact copies are both kept")
+
+
+def copies_left(signatures: Signatures, assignment: Assignment) -> int:
+    """Documents that stay although one with the same normalised text stays too. Texts without words don't count."""
+    kept = signatures.exact[(assignment.leader == KEPT) & signatures.exact.any(axis=1)]
+    return len(kept) - len(np.unique(kept, axis=0))
 
 
 def _exact_leaders(exact: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
@@ -212,8 +218,10 @@ def _statistics(
         ],
         "pairs_compared": assignment.compared,
         "pairs_similar": assignment.similar,
+        "copies_left": copies_left(signatures, assignment) if comparison.exact else None,
         "bands": banding.bands if banding else 0,
         "rows": banding.rows if banding else 0,
+        "histograms": {"cluster size": histogram(SIZE_EDGES, clusters=sizes[sizes > 0] + 1)},
     }
 
 

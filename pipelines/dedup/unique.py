@@ -15,9 +15,10 @@ from pipelines.dedup.clusters import LEVELS
 from pipelines.dedup.params import DedupParams
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
+from pipelines.histograms import SIZE_EDGES, added, histogram, text_bytes
 from pipelines.text.shingles import is_blank
 
-VERSION = 1
+VERSION = 2
 STAGE = "deduplication"
 
 
@@ -70,6 +71,7 @@ def drop_duplicates(clean_documents: Dataset, duplicate_clusters: Dataset, engin
             f"unique documents of {source!r}: {documents_in} went in, but {documents_out} kept, {removed} removed and "
             f"{parts['decisions'].rows} decisions were counted"
         )
+    stats["copies_left"] = duplicate_clusters.version.stats["copies_left"]
     return Draft(parts, {"documents_in": documents_in, "documents_out": documents_out, **stats})
 
 
@@ -94,10 +96,12 @@ def run(inputs: Inputs, removal: Removal) -> Iterable[Made]:
         _refuse_copies(kept)
     yield "documents", kept
     yield "decisions", decisions
+    before, after = text_bytes(documents["text"]), text_bytes(kept["text"])
     yield Stats(
         {
-            "bytes_in": _text_bytes(documents),
-            "bytes_out": _text_bytes(kept),
+            "bytes_in": int(before.sum()),
+            "bytes_out": int(after.sum()),
+            "histograms": {"text bytes": histogram(SIZE_EDGES, before=before, after=after)},
             "dropped": {level: pc.sum(pc.equal(decisions["rule"], level)).as_py() or 0 for level in LEVELS},
         }
     )
@@ -139,13 +143,10 @@ def _refuse_copies(kept: pa.Table) -> None:
         )
 
 
-def _text_bytes(documents: pa.Table) -> int:
-    return pc.sum(pc.binary_length(documents["text"])).as_py() or 0
-
-
 def _sum_stats(stats: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "bytes_in": sum(values["bytes_in"] for values in stats),
         "bytes_out": sum(values["bytes_out"] for values in stats),
         "dropped": {level: sum(values["dropped"][level] for values in stats) for level in LEVELS},
+        "histograms": added(values["histograms"] for values in stats),
     }

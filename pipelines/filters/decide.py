@@ -19,9 +19,10 @@ from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters import tallies
 from pipelines.filters.params import FilterParams
 from pipelines.filters.perplexity import REFERENCE_FILE
+from pipelines.histograms import PERPLEXITY_EDGES, SIZE_EDGES, TOXICITY_EDGES, added, histogram, text_bytes
 from pipelines.schemas import DECISIONS, DOCUMENTS
 
-VERSION = 1
+VERSION = 2
 """Of this stage's code; raise it when decisions change."""
 
 STAGE = "filtering"
@@ -84,7 +85,8 @@ def filter_documents(
         ]
     )
     nothing = decision_tally(DOCUMENTS.empty_table(), DOCUMENTS.empty_table(), DECISIONS.empty_table(), {}, {})
-    stats = tallies.added([nothing, *(result.stats for result in results)])
+    nothing["kept_beyond"] = dict.fromkeys(RULES, 0)
+    stats = added([nothing, *(result.stats for result in results)])
     parts = {"documents": Part("table", ()), "decisions": Part("table", ())}
     return Draft({**parts, **join_parts([result.parts for result in results])}, {**stats, "limits": _as_json(limits)})
 
@@ -136,15 +138,17 @@ def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
             )
     decisions = decisions_of(documents, toxicity["toxicity"], perplexity["perplexity"], payload)
     kept = documents.filter(decisions["keep"])
+    judged = _judged(documents, perplexity["perplexity"], payload)
     unscreened = documents.filter(pc.is_null(toxicity["toxicity"]))["language"]
-    unlearned = documents.filter(pc.is_null(_judged(documents, perplexity["perplexity"], payload)))["language"]
+    unlearned = documents.filter(pc.is_null(judged))["language"]
     tally = decision_tally(
         documents,
         kept,
         decisions,
         tallies.count_by_language(unscreened),
         tallies.count_by_language(unlearned),
-    )
+    ) | {"kept_beyond": kept_beyond(decisions["keep"], toxicity["toxicity"], judged, payload)}
+    tally["histograms"] |= score_histograms(decisions["keep"], toxicity["toxicity"], judged)
     if tally["documents_in"] != tally["documents_out"] + sum(tally["dropped"].values()):
         raise RuntimeError(
             f"filtering: {tally['documents_in']} documents came in, {tally['documents_out']} were kept and "
@@ -192,6 +196,32 @@ def decisions_of(
     )
 
 
+def kept_beyond(
+    keep: pa.ChunkedArray, toxicity: pa.ChunkedArray, judged: pa.ChunkedArray, limits: Limits
+) -> dict[str, int]:
+    """Kept documents whose score lies beyond the threshold of a rule, by rule: counted anew, so any is a mistake."""
+    beyond = {
+        "toxicity": (toxicity, pc.greater, limits.max_toxicity),
+        "perplexity_high": (judged, pc.greater, limits.max_perplexity),
+        "perplexity_low": (judged, pc.less, limits.min_perplexity),
+    }
+    return {
+        rule: 0 if limit is None else pc.sum(compare(scores.filter(keep), limit)).as_py() or 0
+        for rule, (scores, compare, limit) in beyond.items()
+    }
+
+
+def score_histograms(
+    keep: pa.ChunkedArray, toxicity: pa.ChunkedArray, judged: pa.ChunkedArray
+) -> dict[str, dict[str, list[Any]]]:
+    """Histograms of the scores of kept and of dropped documents; of perplexities only those that may decide."""
+    kept = np.asarray(keep)
+    scores = {"toxicity": (TOXICITY_EDGES, _floats(toxicity)), "perplexity": (PERPLEXITY_EDGES, _floats(judged))}
+    return {
+        name: histogram(edges, kept=values[kept], dropped=values[~kept]) for name, (edges, values) in scores.items()
+    }
+
+
 def _judged(documents: pa.Table, perplexity: pa.ChunkedArray, limits: Limits) -> pa.ChunkedArray:
     """The perplexities that may decide: null for languages which the model has not learned."""
     learned = pc.is_in(pc.fill_null(documents["language"], "und"), pa.array(limits.languages, pa.large_string()))
@@ -211,11 +241,13 @@ def decision_tally(
 ) -> dict[str, Any]:
     """Counts of one shard: documents and bytes in and out, dropped by rule, and what was not judged, by language."""
     rules = decisions["rule"].to_pylist()
+    before, after = text_bytes(documents["text"]), text_bytes(kept["text"])
     return {
         "documents_in": documents.num_rows,
         "documents_out": kept.num_rows,
-        "bytes_in": tallies.text_bytes(documents["text"]),
-        "bytes_out": tallies.text_bytes(kept["text"]),
+        "bytes_in": int(before.sum()),
+        "bytes_out": int(after.sum()),
         "dropped": {rule: rules.count(rule) for rule in RULES},
         "unjudged": {"toxicity": unscreened, "perplexity": unlearned},
+        "histograms": {"text bytes": histogram(SIZE_EDGES, before=before, after=after)},
     }

@@ -23,11 +23,12 @@ from pipelines.filters import tallies
 from pipelines.filters.ngram_model import FILE_NAMES, NgramModel
 from pipelines.filters.ngram_training import NgramTrainer
 from pipelines.filters.params import PerplexityParams
+from pipelines.histograms import PERPLEXITY_EDGES, added, histogram, text_bytes
 from pipelines.schemas import PERPLEXITY
 
 TRAINING_VERSION = 1
 """Of the code that trains; raise it when models change."""
-SCORING_VERSION = 1
+SCORING_VERSION = 2
 """Of the code that scores and describes the reference; raise it when scores change."""
 
 FOLDS = (0, 1)
@@ -66,7 +67,7 @@ def train_perplexity(reference_documents: Dataset, config: PerplexityParams, eng
         "documents_in": sum(shard.rows for shard in shards),
         "folds": [result.stats for result in trained],
         "reference": described[0].stats,
-        "perplexity_histogram": tallies.added(result.stats for result in scored)["perplexity_histogram"],
+        "histograms": added(result.stats for result in scored)["histograms"],
     }
     return Draft(join_parts([result.parts for result in (*trained, *described)]), stats)
 
@@ -85,7 +86,7 @@ def score_perplexity(
     nothing = pa.table({"text": pa.array([], pa.large_string())})
     empty = perplexity_tally(nothing, PERPLEXITY.empty_table())
     parts = {"perplexity": Part("table", ()), **join_parts([result.parts for result in results])}
-    return Draft(parts, tallies.added([empty, *(result.stats for result in results)]))
+    return Draft(parts, added([empty, *(result.stats for result in results)]))
 
 
 def fold_of(doc_ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int8]:
@@ -243,12 +244,12 @@ def perplexity_tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
     return {
         "documents_in": documents.num_rows,
         "documents_out": scores.num_rows,
-        "bytes_in": tallies.text_bytes(documents["text"]),
+        "bytes_in": int(text_bytes(documents["text"]).sum()),
         "scored_tokens": int(pc.sum(scores["tokens"]).as_py() or 0),
         "without_tokens": scores["perplexity"].null_count,
-        "perplexity_histogram": tallies.histogram(
-            scores["perplexity"].drop_null().to_numpy(), tallies.PERPLEXITY_EDGES
-        ),
+        "histograms": {
+            "perplexity": histogram(PERPLEXITY_EDGES, documents=scores["perplexity"].drop_null().to_numpy())
+        },
     }
 
 
@@ -258,9 +259,7 @@ def describe_reference(inputs: Inputs, payload: int) -> Iterable[Made]:
     perplexities = np.concatenate(
         [inputs.table(shards + i, ["perplexity"])["perplexity"].drop_null().to_numpy() for i in range(shards)]
     )
-    languages = tallies.added(
-        tallies.count_by_language(inputs.table(i, ["language"])["language"]) for i in range(shards)
-    )
+    languages = added(tallies.count_by_language(inputs.table(i, ["language"])["language"]) for i in range(shards))
     quantiles = np.quantile(perplexities, np.arange(PERCENTILE_STEPS + 1) / PERCENTILE_STEPS)
     reference = {
         "documents": len(perplexities),

@@ -16,9 +16,10 @@ from pipelines.engines.task import File, Inputs, Made, Stats, Task
 from pipelines.filters import tallies
 from pipelines.filters.params import ToxicityParams
 from pipelines.filters.screen import Screen, extract_screen, package_version
+from pipelines.histograms import TOXICITY_EDGES, added, histogram, text_bytes
 from pipelines.schemas import TOXICITY
 
-VERSION = 1
+VERSION = 2
 """Of this stage's code; raise it when scores change."""
 
 
@@ -49,7 +50,7 @@ def score_toxicity(unique_documents: Dataset, config: ToxicityParams, engine: En
     )
     empty = toxicity_tally(pa.table({"text": [], "language": []}), TOXICITY.empty_table())
     parts = {"toxicity": Part("table", ()), **join_parts([result.parts for result in results])}
-    return Draft(parts, tallies.added([empty, *(result.stats for result in results)]))
+    return Draft(parts, added([empty, *(result.stats for result in results)]))
 
 
 def make_screen(inputs: Inputs, payload: None) -> Iterable[Made]:
@@ -85,7 +86,7 @@ def toxicity_tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
     return {
         "documents_in": documents.num_rows,
         "documents_out": scores.num_rows,
-        "bytes_in": tallies.text_bytes(documents["text"].cast(pa.large_string())),
+        "bytes_in": int(text_bytes(documents["text"].cast(pa.large_string())).sum()),
         "unknown_language": tallies.count_by_language(unscored["language"]),
-        "toxicity_histogram": tallies.histogram(scores["toxicity"].drop_null().to_numpy(), tallies.TOXICITY_EDGES),
+        "histograms": {"toxicity": histogram(TOXICITY_EDGES, documents=scores["toxicity"].drop_null().to_numpy())},
     }

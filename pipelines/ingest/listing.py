@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ import xxhash
 
 from pipelines.ingest.params import MEGABYTE, Source
 from pipelines.ingest.records import BadInput, Reject
+from pipelines.store import Store, digest
 
 SETTLED_NANOSECONDS = 2_000_000_000
 """A file that changed less than this before it was hashed may change again within the same time stamp."""
@@ -194,13 +196,19 @@ def take_sample(listing: Listing, max_megabytes: float) -> None:
     listing.files = sorted(kept, key=lambda file: file.uri)
 
 
-def hash_files(listing: Listing, hints: Path, workers: int) -> None:
+def hints_of(source: Source, store: Store) -> Path:
+    """Where the hints of a source stand, for `hash_files`."""
+    return store.scratch(digest(["ingest hints", source.name])) / "hashes.json"
+
+
+def hash_files(listing: Listing, hints: Path, workers: int, *, max_bytes: int | None = None) -> None:
     """Fill in the content hashes; what cannot be read moves to the rejections.
 
     hints: a JSON file that may be deleted at any time; a file whose size, times and inode are those of its hint is
-    not read again.
+    not read again. max_bytes: read no more than this now, whole files only; the others stay without a hash.
     """
     known = _read_hints(hints)
+    allowance = _Allowance(max_bytes)
     started = time.time_ns()
     fresh: dict[str, list[Any]] = {}
 
@@ -213,6 +221,8 @@ def hash_files(listing: Listing, hints: Path, workers: int) -> None:
             hint = known.get(key)
             if isinstance(hint, list) and len(hint) == 2 and hint[0] == state and isinstance(hint[1], str):
                 sha256 = hint[1]
+            elif not allowance.take(found.st_size):
+                return file
             else:
                 with path.open("rb") as content:
                     sha256 = hashlib.file_digest(content, "sha256").hexdigest()
@@ -233,6 +243,23 @@ def hash_files(listing: Listing, hints: Path, workers: int) -> None:
         temporary = hints.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps(fresh))
         temporary.replace(hints)
+
+
+class _Allowance:
+    """Bytes that may still be read, by several threads."""
+
+    def __init__(self, left: int | None) -> None:
+        self._left, self._lock = left, threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """True if so many more may be read, which are then taken."""
+        with self._lock:
+            if self._left is None:
+                return True
+            if size > self._left:
+                return False
+            self._left -= size
+            return True
 
 
 def _read_hints(hints: Path) -> dict[str, Any]:

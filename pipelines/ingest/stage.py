@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import xxhash
 
@@ -17,12 +18,14 @@ from pipelines import schemas
 from pipelines.dataset import Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
+from pipelines.histograms import SIZE_EDGES, added, histogram
 from pipelines.ingest.environment import MIN_DOCSTRING_CHARACTERS, list_environment, read_package_file
 from pipelines.ingest.listing import (
     Listing,
     SourceFile,
     group_files,
     hash_files,
+    hints_of,
     is_unchanged,
     list_folder,
     take_sample,
@@ -30,9 +33,8 @@ from pipelines.ingest.listing import (
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.ingest.readers import read_file
 from pipelines.ingest.records import NOT_DAMAGE, BadInput, Record, Reject
-from pipelines.store import digest
 
-VERSION = 1
+VERSION = 2
 LISTINGS = 3
 """How often a source is listed anew because files changed while they were read."""
 REJECTS_PER_SHARD = 100_000
@@ -61,8 +63,7 @@ def ingest(source: Source, config: IngestParams, engine: Engine) -> Draft:
     for attempt in range(LISTINGS):
         listing = list_environment(source) if source.reader == "environment" else list_folder(source)
         take_sample(listing, source.max_megabytes)
-        hints = engine.store.scratch(digest(["ingest hints", source.name])) / "hashes.json"
-        hash_files(listing, hints, engine.workers)
+        hash_files(listing, hints_of(source, engine.store), engine.workers)
         try:
             results = engine.map(tasks(listing, source, config))
             break
@@ -128,6 +129,7 @@ def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
         "dropped": {},
         "repaired": {},
     }
+    lengths: list[dict[str, Any]] = []
     for file in reading.files:
         for item in _items(reading, file):
             stats["documents_in"] += 1
@@ -142,11 +144,13 @@ def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
                 for repair in item.repairs:
                     stats["repaired"][repair] = stats["repaired"].get(repair, 0) + 1
             if shard.text_bytes >= reading.config.shard_bytes or len(shard.rejects) >= REJECTS_PER_SHARD:
+                lengths.append(shard.lengths())
                 yield from shard.close()
         if not is_unchanged(Path(reading.root), file):
             raise SourceChanged(f"{file.uri} changed while it was being read")
+    lengths.append(shard.lengths())
     yield from shard.close()
-    yield Stats(stats)
+    yield Stats(stats | {"histograms": {"text bytes": added(lengths)}})
 
 
 def _items(reading: Reading, file: SourceFile) -> Iterator[Record | Reject]:
@@ -182,6 +186,7 @@ class _Shard:
 
     def _clear(self) -> None:
         self.text_bytes = 0
+        self._sizes: list[int] = []
         self.rejects: list[tuple[str, str, str]] = []
         self._columns: dict[str, list[str | None]] = {name: [] for name in schemas.DOCUMENTS.names}
 
@@ -202,12 +207,17 @@ class _Shard:
         for name, value in row.items():
             self._columns[name].append(value)
         self.text_bytes += size
+        self._sizes.append(size)
         return size
 
     def reject(self, file: SourceFile, reject: Reject) -> None:
         """Add a rejection."""
         uri = file.uri if reject.key is None else f"{file.uri}#{reject.key}"
         self.rejects.append((uri, reject.reason, reject.detail))
+
+    def lengths(self) -> dict[str, Any]:
+        """Histogram of the bytes of the texts that it holds."""
+        return histogram(SIZE_EDGES, documents=np.array(self._sizes, np.int64))
 
     def close(self) -> Iterator[Made]:
         """What the shard holds, as tables; the next shard begins empty."""
@@ -231,7 +241,7 @@ def _rejects_table(source: str, rows: Sequence[tuple[str, str, str]]) -> pa.Tabl
 
 
 def _total(pieces: Sequence[dict[str, Any]], listing: Listing) -> dict[str, Any]:
-    total: dict[str, Any] = {
+    nothing: dict[str, Any] = {
         "files_in": 0,
         "documents_in": 0,
         "documents_out": 0,
@@ -241,13 +251,7 @@ def _total(pieces: Sequence[dict[str, Any]], listing: Listing) -> dict[str, Any]
         "repaired": {},
         "files_left_out": dict(sorted(listing.left_out.items())),
     }
-    for piece in pieces:
-        for name, value in piece.items():
-            if isinstance(value, dict):
-                for reason, count in value.items():
-                    total[name][reason] = total[name].get(reason, 0) + count
-            else:
-                total[name] += value
+    total = added([nothing, *pieces])
     return total | {name: dict(sorted(total[name].items())) for name in ("dropped", "repaired")}
 
 

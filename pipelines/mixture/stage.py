@@ -16,7 +16,7 @@ from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan
 
-VERSION = 1
+VERSION = 2
 
 
 def plan_mixture(filtered_documents: Dataset, config: MixtureParams, engine: Engine) -> Draft:
@@ -82,6 +82,8 @@ def run_plan(inputs: Inputs, payload: dict[str, Any]) -> Iterable[Made]:
         {
             "planned_tokens": sum(row["planned_tokens"] for row in rows),
             "available_tokens": sum(row["available_tokens"] for row in rows),
+            "wanted_shares": {row["source"]: row["wanted_share"] for row in rows},
+            "planned_shares": {row["source"]: row["planned_share"] for row in rows},
             "notes": {row["source"]: row["note"] for row in rows if row["note"]},
         }
     )

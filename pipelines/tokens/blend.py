@@ -162,6 +162,7 @@ def _stats(
         "training_tokens": sum(row["available_tokens"] for row in planned),
         "validation_tokens": sum(shard["validation_tokens"] for shard in shards),
         "tokens": sum(row["planned_tokens"] for row in planned),
+        "wanted_shares": {row["source"]: row["wanted_share"] for row in planned},
         "realised_shares": {row["source"]: row["planned_share"] for row in planned},
         "epochs": {row["source"]: row["epochs"] for row in planned},
         "shares_off": off,

@@ -17,12 +17,13 @@ from tokenizers import Tokenizer
 from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Stats, Task
+from pipelines.histograms import SIZE_EDGES, added, histogram
 from pipelines.schemas import TOKEN_DOCUMENTS
 from pipelines.tokens.encode import encode, id_space, library_threads, load_tokenizer, texts
 from pipelines.tokens.indexed import index_bytes, token_type
 from pipelines.tokens.params import TokenizeParams
 
-VERSION = 1
+VERSION = 2
 
 NAME_DIGITS = 16
 """Hex digits of the documents' object hash that name a shard's files: the same wherever the shard stands."""
@@ -70,6 +71,7 @@ def tokenize(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizePa
         {
             **totals,
             "dropped": dropped,
+            "histograms": added(result.stats["histograms"] for result in results),
             "bytes_per_token": totals["bytes_out"] / totals["tokens"] if totals["tokens"] else 0.0,
             **_tokenizer_facts(tokenizer.store.path(broadcast[0]), tokenizer.store.path(broadcast[1]), tokenizer.asset),
             "tokenizer": files["tokenizer.json"],
@@ -121,6 +123,7 @@ def run_tokenize(inputs: Inputs, payload: tuple[TokenizeParams, str]) -> Iterabl
             "bytes_out": int(sizes[kept].sum()),
             "tokens": len(ids),
             "dropped": dropped,
+            "histograms": {"tokens per document": histogram(SIZE_EDGES, documents=lengths)},
         }
     )
 

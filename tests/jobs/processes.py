@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -25,7 +25,7 @@ from tests.jobs.corpus import make_profile
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).with_name("corpusmill"))]
-LIMIT_SECONDS = 120.0
+LIMIT_SECONDS = 240.0
 """How long to wait for a condition before the test fails: far more than it takes."""
 
 PATCH = """
@@ -73,6 +73,13 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
             return value
         time.sleep(0.05)
     raise AssertionError(f"waited in vain for {what}")
+
+
+class Watched(Protocol):
+    """A run that has begun, however it was launched."""
+
+    def reaches(self, condition: Callable[[], Any], what: str) -> Any:
+        """The first true value of the condition, which must come before the run ends."""
 
 
 @dataclass
@@ -132,7 +139,7 @@ class Mill:
         with log.open("wb") as file:
             process = subprocess.Popen(
                 [*program, *(arguments if program is not COMMAND else ("run", *arguments))],
-                env=self._environment(),
+                env=self.environment(),
                 cwd=ROOT,
                 stdout=file,
                 stderr=subprocess.STDOUT,
@@ -146,7 +153,8 @@ class Mill:
         assert run.end() == 0, run.told
         return run
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
+        """What every process of this mill is told."""
         path = os.environ.get("PYTHONPATH", "")
         if self.slow:
             patches = self.folder / "patches"
@@ -197,7 +205,7 @@ class Mill:
         """The ended coordinators of all runs."""
         return [a for a in self.account().attempts if a.role == "coordinator"]
 
-    def open_attempt(self, run: Run, asset: str, partition: str = "", *, finished_tasks: int = 0) -> Event:
+    def open_attempt(self, run: Watched, asset: str, partition: str = "", *, finished_tasks: int = 0) -> Event:
         """The attempt of an asset that a run is at, once it has finished so many tasks and told of its use."""
 
         ledger = self.ledger

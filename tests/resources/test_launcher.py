@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import psutil
@@ -16,7 +17,7 @@ from pipelines.processes import process_identity
 from pipelines.training.owner import StopRequest
 from pipelines.training.pretrain import pretrain
 from pipelines.training.work import STOPPED_EXIT_CODE
-from resources.launcher import Launcher, TrainerFailed
+from resources.launcher import Launcher, TrainerFailed, _WholeLines
 from tests.pipelines.training.corpus import TINY, make_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -102,7 +103,7 @@ def test_an_error_of_the_caller_ends_the_trainer_after_it_has_saved(corpus, tmp_
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Launcher(environment=ONE_THREAD).launch(work.root, cancelled)
+        Launcher(environment=ONE_THREAD, grace_seconds=60).launch(work.root, cancelled)
     assert trainers() == []
     assert len(list(work.checkpoints.glob("step-*/manifest.json"))) == 1
 
@@ -112,7 +113,7 @@ def test_a_trainer_whose_owner_is_killed_saves_and_ends(corpus, tmp_path):
     owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     identity = json.dumps(asdict(process_identity(owner.pid)))
     trainer = subprocess.Popen(
-        [sys.executable, "-m", "resources.trainer_entry", "--work", work.root, "--owner", identity],
+        [sys.executable, "-m", "resources.trainer_entry", "--work", work.root, "--owner", identity, "--grace", "60"],
         start_new_session=True,
         cwd=ROOT,
     )
@@ -120,7 +121,7 @@ def test_a_trainer_whose_owner_is_killed_saves_and_ends(corpus, tmp_path):
         time.sleep(0.05)
     owner.kill()
     owner.wait()
-    assert trainer.wait(timeout=60) in (STOPPED_EXIT_CODE, 0)
+    assert trainer.wait(timeout=120) in (STOPPED_EXIT_CODE, 0)
     assert list(work.checkpoints.glob("step-*/manifest.json"))
 
 
@@ -137,6 +138,18 @@ def test_in_a_step_reports_come_through_pipes(corpus, tmp_path):
     assert [event["event"] for event in events] == ["started", *["step"] * 3, "validation", "checkpoint", "finished"]
     assert not work.reports.exists()
     work.read_summary()
+
+
+def test_a_message_that_is_still_being_written_is_waited_for(tmp_path):
+    # Given two messages, the second of which is written in two halves, long apart
+    reader, handled = _WholeLines(str(tmp_path / "messages")), []
+    handler = SimpleNamespace(handle_message=handled.append)
+    with reader.read_messages(handler) as params, Path(params["path"]).open("a") as file:
+        for piece in ('{"number": 1}\n{"num', 'ber": 2}\n'):
+            file.write(piece)
+            file.flush()
+            time.sleep(0.1)
+    assert handled == [{"number": 1}, {"number": 2}]
 
 
 def test_a_trainer_that_refuses_is_quoted(corpus, tmp_path):

@@ -62,6 +62,9 @@ def test_kept_documents_carry_repaired_text_and_language_and_all_have_a_decision
     assert kept.column("license").to_pylist() == ["MIT", "MIT"]
     assert decisions.column("rule").to_pylist() == ["kept", "too_short", "kept"]
     assert decisions.column("keep").to_pylist() == [True, False, True]
+    lengths = stats.pop("histograms")["text bytes"]
+    filled = [{edge: n for edge, n in zip(lengths["edges"], lengths[s], strict=True) if n} for s in ("before", "after")]
+    assert filled == [{2: 1, 64: 2}, {32: 1, 64: 1}]  # a NUL less, and the first text falls into the bin below
     assert stats == {
         "documents_in": 3,
         "documents_out": 2,

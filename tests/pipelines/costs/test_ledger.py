@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.costs.ledger import Busy, Ledger, LedgerError, Pointer, refuse_unsafe_file_system
+from pipelines.costs.database import refuse_unsafe_file_system
+from pipelines.costs.ledger import Busy, Ledger, LedgerError, Pointer
 from pipelines.processes import ProcessIdentity, process_identity
 from pipelines.usage import Usage
 
@@ -88,13 +89,13 @@ def test_a_living_attempt_is_left_alone(url: str) -> None:
     assert Ledger(url).settle() == []
 
 
-def test_an_attempt_on_another_host_is_settled_after_a_minute_of_silence(url: str, monkeypatch) -> None:
+def test_an_attempt_on_another_host_is_settled_after_three_minutes_of_silence(url: str, monkeypatch) -> None:
     ledger = Ledger(url)
     open_attempt(ledger, owner=ProcessIdentity("elsewhere", "boot", 1, 1))
 
     assert ledger.settle() == []
     now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 61)
+    monkeypatch.setattr(time, "time", lambda: now + 181)
     assert ledger.settle() == ["r/s/0/p"]
 
 

@@ -76,6 +76,7 @@ def test_statistics_add_up_and_tell_where_copies_come_from(store: Store) -> None
     assert (stats["empty"], stats["wordless"], stats["short"], stats["by_characters"]) == (1, 1, 0, 1)
     assert stats["largest_clusters"] == [{"kept_id": doc_id("a", "1"), "kept_source": "a", "removed": 2}]
     assert (stats["bands"], stats["rows"]) == (16, 7)
+    assert [n for n in stats["histograms"]["cluster size"]["clusters"] if n] == [1]
 
 
 def test_rows_are_sorted_by_doc_id(store: Store) -> None:

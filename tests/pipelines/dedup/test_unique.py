@@ -54,6 +54,8 @@ def test_counts_balance(store: Store) -> None:
     assert stats["documents_out"] == 3
     assert stats["dropped"] == {"exact": 1, "minhash": 0}
     assert stats["bytes_in"] - stats["bytes_out"] == len(prose(9))
+    lengths = stats["histograms"]["text bytes"]
+    assert (sum(lengths["before"]), sum(lengths["after"])) == (4, 3)
 
 
 def test_a_shard_that_loses_everything_stays_in_its_place(store: Store) -> None:

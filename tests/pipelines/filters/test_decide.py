@@ -68,6 +68,15 @@ def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model
     assert draft.stats["dropped"] == {"toxicity": 2, "perplexity_high": 1, "perplexity_low": 1}
     assert (draft.stats["documents_in"], draft.stats["documents_out"]) == (6, 2)
     assert draft.stats["bytes_out"] == len("fine") + len("on the edge")
+    drawn = {
+        name: {series: sum(counts) for series, counts in one.items() if series != "edges"}
+        for name, one in draft.stats["histograms"].items()
+    }
+    assert drawn == {
+        "text bytes": {"before": 6, "after": 2},
+        "toxicity": {"kept": 2, "dropped": 4},
+        "perplexity": {"kept": 2, "dropped": 4},
+    }
 
 
 def test_a_missing_score_objects_to_nothing_and_is_counted(store: Store, engine: Engine, model: Dataset) -> None:

@@ -108,7 +108,7 @@ def test_documents_without_words_get_null_and_are_counted(store: Store, engine: 
     assert table["perplexity"].is_null().to_pylist() == [True, True, False, False]
     assert table["tokens"].to_pylist() == [0, 0, 3, 2]
     assert draft.stats["without_tokens"] == 2
-    assert sum(draft.stats["perplexity_histogram"]["counts"]) == 2
+    assert sum(draft.stats["histograms"]["perplexity"]["documents"]) == 2
 
 
 @pytest.mark.parametrize("texts", [[], ["one document, so one half is empty"], ["", ""]])

@@ -63,6 +63,7 @@ def test_every_bad_line_is_one_counted_rejection_and_numbers_go_on(folder: Path,
     }
     stats = got.draft.stats
     assert stats["documents_in"] == 7 == stats["documents_out"] + sum(stats["dropped"].values())
+    assert stats["histograms"]["text bytes"]["documents"][:6] == [0, 0, 0, 1, 1, 0]  # 4 bytes and 8
     assert "line 2" in next(row["detail"] for row in got.rejects if row["reason"] == "invalid_json")
 
 

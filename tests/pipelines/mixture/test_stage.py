@@ -43,6 +43,7 @@ def test_tokens_are_estimated_from_utf8_bytes(store):
     assert table["available_tokens"].to_pylist() == [50, 10]
     assert draft.stats["sources"] == {"web": {"documents": 2, "bytes": 200}, "books": {"documents": 1, "bytes": 40}}
     assert draft.stats["request"] == {"shares": {}, "token_budget": 0, "max_epochs": 4.0}
+    assert draft.stats["wanted_shares"] == draft.stats["planned_shares"]
 
 
 def test_a_changed_share_measures_nothing_again(store):

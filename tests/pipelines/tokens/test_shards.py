@@ -47,6 +47,7 @@ def test_empty_documents_are_dropped_and_counted_also_the_first(store, engine, t
     stats = shards.version.stats
     assert (stats["documents_in"], stats["documents_out"]) == (4, 2)
     assert stats["dropped"] == {"empty": 2, "invalid_utf8": 0, "no_tokens": 0}
+    assert sum(stats["histograms"]["tokens per document"]["documents"]) == 2
     assert shards.table("token_documents")["doc_id"].to_pylist() == ["b", "d"]
     assert [ids[-1] for ids in read(shards, tmp_path)[0]] == [0, 0]
 

@@ -1,0 +1,90 @@
+"""The audit: which materializations in Dagster's event log the ledger knows nothing of.
+
+Such are reported by hand, made by other code, or older than a ledger that was lost. What they cost is not told
+anywhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from pipelines.costs.ledger import Ledger, Pointer
+
+PAGE = 200
+"""Events in memory at once."""
+
+CHECK = "in_the_ledger"
+"""Name of the asset check that tells what an audit found."""
+
+
+@dataclass(frozen=True)
+class Unaccounted:
+    """A materialization that no attempt of the ledger published. storage_id: of the event, for cursors."""
+
+    storage_id: int
+    asset: str
+    partition: str
+    run: str
+    reason: str
+
+    def told(self) -> str:
+        """In a sentence."""
+        name = f"{self.asset}[{self.partition}]" if self.partition else self.asset
+        by = f"run {self.run[:8]}" if self.run else "no run"
+        return f"{name} by {by} {self.reason}"
+
+
+def unaccounted(
+    instance: dg.DagsterInstance, ledger: Ledger, asset: str, after: int = 0, *, at_most: int = 100
+) -> list[Unaccounted]:
+    """The first materializations of an asset, oldest first, that no attempt of the ledger published.
+
+    after: storage id of the last event not to look at. Memory: one page of events, and what is found.
+    """
+    found: list[Unaccounted] = []
+    for page in _pages(instance, asset, after):
+        attempts = {str(_value(record, "cost/ledger_id")) for record in page}
+        published = set(ledger.published_by(sorted(attempts)))
+        found += [wrong for record in page if (wrong := _wrong(record, asset, published))]
+        if len(found) >= at_most:
+            break
+    return found[:at_most]
+
+
+def newest(instance: dg.DagsterInstance, asset: str) -> int:
+    """Storage id of the newest materialization of an asset; 0 if there is none."""
+    records = instance.fetch_materializations(dg.AssetKey(asset), limit=1).records
+    return records[0].storage_id if records else 0
+
+
+def _pages(instance: dg.DagsterInstance, asset: str, after: int) -> Iterator[list[Any]]:
+    while True:
+        wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), after_storage_id=after)
+        page = list(instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records)
+        if page:
+            yield page
+        if len(page) < PAGE:
+            return
+        after = page[-1].storage_id
+
+
+def _wrong(record: Any, asset: str, published: set[Pointer]) -> Unaccounted | None:
+    attempt, version = _value(record, "cost/ledger_id"), _value(record, "corpusmill/version")
+    partition = record.partition_key or ""
+    known = {(p.asset, p.partition, p.version) for p in published if p.attempt == attempt}
+    if (asset, partition, version) in known:
+        return None
+    if attempt is None:
+        reason = "names no attempt: it was reported by hand or made by other code"
+    elif not known:
+        reason = f"names the attempt {attempt}, which published nothing in this ledger"
+    else:
+        reason = f"names version {version}, which attempt {attempt} did not publish for it"
+    return Unaccounted(record.storage_id, asset, partition, record.run_id, reason)
+
+
+def _value(record: Any, key: str) -> Any:
+    entry = record.asset_materialization.metadata.get(key)
+    return None if entry is None else entry.value

@@ -1,0 +1,75 @@
+"""Asset checks: what a step's versions were found to be, before any of them was published.
+
+What is looked at stands in `pipelines/health.py`. Dagster takes one result for a check and a step, so a result holds
+the findings of all sources of the step.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from pipelines.dataset import Version
+from pipelines.health import Check, CheckParams, Finding, Unhealthy, name_of
+
+STOPS, WARNS = "A version that fails is not published.", "A failure warns; with checks.strict it stops, too."
+
+
+def check_specs(asset: str, checks: Sequence[Check]) -> list[dg.AssetCheckSpec]:
+    """The checks of an asset as Dagster lists them."""
+    return [
+        dg.AssetCheckSpec(
+            check.name,
+            asset=asset,
+            description=f"{check.says} {STOPS if check.stops else WARNS}",
+        )
+        for check in checks
+    ]
+
+
+class StepChecks:
+    """The findings of one step, source by source."""
+
+    def __init__(self, asset: str, checks: Sequence[Check], params: CheckParams) -> None:
+        self._asset, self._params = asset, params
+        self._findings: dict[Check, dict[str, Finding]] = {check: {} for check in checks}
+
+    def look_at(self, version: Version, before: Version | None) -> None:
+        """Check a version. Raises `Unhealthy`, once all checks have looked, where one fails that stops it.
+
+        before: the current version of the same partition, if there is one.
+        """
+        failed = []
+        for check, findings in self._findings.items():
+            finding = check.look(version, before, self._params) or Finding(True, "nothing to look at")
+            findings[version.partition] = finding
+            if not finding.passed and (check.stops or self._params.strict):
+                failed.append(f"{check.name}: {finding.told}")
+        if failed:
+            raise Unhealthy(f"{name_of(version)} is not published, it fails {'; '.join(failed)}")
+
+    def results(self) -> list[dg.AssetCheckResult]:
+        """One result for every check that has looked at something."""
+        return [self._result(check, findings) for check, findings in self._findings.items() if findings]
+
+    def _result(self, check: Check, findings: dict[str, Finding]) -> dg.AssetCheckResult:
+        failed = {source: finding.told for source, finding in findings.items() if not finding.passed}
+        told = "; ".join(f"{source}: {said}" if source else said for source, said in failed.items())
+        stops = check.stops or self._params.strict
+        return dg.AssetCheckResult(
+            passed=not failed,
+            asset_key=self._asset,
+            check_name=check.name,
+            severity=dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN,
+            description=(told or next(iter(findings.values())).told if len(findings) == 1 else told or check.says)[
+                :1000
+            ],
+            metadata=_table(findings) if list(findings) != [""] else {},
+        )
+
+
+def _table(findings: dict[str, Finding]) -> dict[str, dg.TableMetadataValue]:
+    records = [
+        dg.TableRecord({"source": source, "passed": finding.passed, "found": finding.told})
+        for source, finding in findings.items()
+    ]
+    return {"sources": dg.MetadataValue.table(records)}

@@ -1,0 +1,63 @@
+"""The sensor `audit`: every materialization of our assets must be in the ledger. What is looked for: `assets/audit.py`.
+
+An asset that fails stays failed, and is looked at again, until what was found is wiped in Dagster or stands in the
+ledger.
+"""
+
+import json
+from collections.abc import Sequence
+
+import dagster as dg
+
+from assets.audit import CHECK, Unaccounted, newest, unaccounted
+from pipelines.costs.ledger import Ledger
+from resources.settings import Profile
+
+EVERY_SECONDS = 300
+LISTED = 20
+
+
+def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition:
+    """The sensor for a profile and the names of its assets."""
+
+    @dg.sensor(
+        name="audit",
+        minimum_interval_seconds=EVERY_SECONDS,
+        description="Reports, as the check in_the_ledger of each asset, materializations that no attempt of the ledger "
+        "published: reported by hand, made by other code, or older than a ledger that was lost.",
+    )
+    def audited(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        ledger = Ledger(profile.ledger_url)
+        marks: dict[str, list[int]] = json.loads(context.cursor or "{}")
+        evaluations, wrong = [], 0
+        for asset in assets:
+            good, last, told = marks.get(asset, [0, 0, 0])
+            now = newest(context.instance, asset)
+            if now == last and not told:
+                continue
+            found = unaccounted(context.instance, ledger, asset, after=good)
+            wrong += len(found)
+            if now != last or len(found) != told:
+                evaluations.append(_evaluation(asset, found))
+            # What was found wrong is looked at again next time: up to the event before it all is well.
+            marks[asset] = [found[0].storage_id - 1 if found else now, now, len(found)]
+        return dg.SensorResult(
+            asset_events=evaluations,
+            cursor=json.dumps(marks),
+            skip_reason=f"{len(evaluations)} assets had something new; {wrong} materializations are not in the ledger",
+        )
+
+    return audited
+
+
+def _evaluation(asset: str, found: Sequence[Unaccounted]) -> dg.AssetCheckEvaluation:
+    table = "\n".join(f"- {one.told()}" for one in found[:LISTED])
+    more = f"\n- and {len(found) - LISTED} more" if len(found) > LISTED else ""
+    return dg.AssetCheckEvaluation(
+        asset_key=dg.AssetKey(asset),
+        check_name=CHECK,
+        passed=not found,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description=found[0].told() if found else "every materialization is in the ledger",
+        metadata={"not in the ledger": dg.MarkdownMetadataValue(table + more)} if found else {},
+    )

@@ -1,0 +1,168 @@
+"""Every way to launch the chain makes the same versions, or fails with the same sentence."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.jobs.corpus import BOOKS, prose, write_corpus
+from tests.jobs.processes import ROOT, Mill, mills, wait_for
+from tests.jobs.service import Service, services
+
+pytestmark = pytest.mark.slow
+
+SOURCES = [{"name": name, "path": name, "fields": {"id": "id"}} for name in ("books", "web", "letters")]
+GLOBAL = ("duplicate_clusters", "perplexity_model", "training_mixture", "tokenizer", "training_blend")
+BY_SOURCE = (
+    "raw_documents",
+    "clean_documents",
+    "unique_documents",
+    "toxicity_scores",
+    "perplexity_scores",
+    "filtered_documents",
+    "token_shards",
+)
+CORPUS = (*BY_SOURCE, *GLOBAL)
+REMEDY = "Run the full range of sources: what is unchanged is reused and costs nothing."
+
+Versions = dict[tuple[str, str], str]
+
+
+def add_letter(folder: Path, name: str, text: str) -> None:
+    with (folder / "letters" / "part 1.jsonl").open("a") as file:
+        file.write(json.dumps({"id": name, "text": text}) + "\n")
+
+
+def make_mill(make: Callable[..., Mill], name: str, folder: Path) -> Mill:
+    """A mill with three sources, so that two of them are not neighbours."""
+    write_corpus(folder / name)
+    (folder / name / "letters").mkdir()
+    for number in range(12):
+        add_letter(folder / name, f"l{number}", prose(500 + number))
+    return make(name, sources=SOURCES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("launches")
+
+
+@pytest.fixture(scope="module")
+def make(folder: Path) -> Iterator[Callable[..., Mill]]:
+    yield from mills(folder)
+
+
+@pytest.fixture(scope="module")
+def truth(make: Callable[..., Mill], folder: Path) -> Versions:
+    """What `corpusmill run` makes."""
+    mill = make_mill(make, "truth", folder)
+    mill.run()
+    return {place: version for place, (version, _) in mill.versions().items()}
+
+
+@pytest.fixture(scope="module")
+def service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
+    for start in services():
+        yield start(make_mill(make, "service", folder))
+
+
+@pytest.fixture
+def other_service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
+    for start in services():
+        yield start(make_mill(make, "other", folder))
+
+
+def published_since(mill: Mill, before: int) -> Versions:
+    return {(p.asset, p.partition): p.version for p in mill.ledger.history()[before:]}
+
+
+def of_the_corpus(versions: Versions) -> Versions:
+    return {place: version for place, version in versions.items() if place[0] != "pretrained_model"}
+
+
+def test_a_jobs_page(service: Service, truth: Versions) -> None:
+    before = len(service.mill.ledger.history())
+
+    service.wait_for_status(service.launch(), "SUCCESS")
+
+    assert published_since(service.mill, before) == truth
+
+
+def test_materialize_all_on_the_global_graph(service: Service, truth: Versions) -> None:
+    before = len(service.mill.ledger.history())
+
+    backfill = service.backfill(*CORPUS)
+    assert outcome(service, backfill) == "COMPLETED_SUCCESS", failures(service, backfill)
+
+    runs = [run for run in service.runs() if run["tags"].get("dagster/backfill") == backfill]
+    assert {run["status"] for run in runs} == {"SUCCESS"} and len(runs) > 1
+    assert published_since(service.mill, before) == of_the_corpus(truth)
+
+
+@pytest.mark.parametrize("target", [("--assets", "*"), ("--job", "full_job")])
+def test_dg_launch(service: Service, truth: Versions, target: tuple[str, str]) -> None:
+    before = len(service.mill.ledger.history())
+
+    told = dg(service.mill, "launch", *target, "--partition-range", "books...letters")
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert published_since(service.mill, before) == truth
+
+
+def test_the_command_on_the_same_instance(service: Service, truth: Versions) -> None:
+    before = len(service.mill.ledger.history())
+
+    service.mill.run()
+
+    assert published_since(service.mill, before) == truth
+
+
+def test_a_launch_without_sources_is_refused_however_it_is_made(service: Service) -> None:
+    run = service.launch("raw_documents", tags={})
+    service.wait_for_status(run, "FAILURE")
+
+    assert "raw_documents needs sources: choose partitions" in service.messages(run)
+
+
+def test_a_backfill_of_two_sources_that_are_not_neighbours(other_service: Service) -> None:
+    """It finishes while the clusters come out unchanged; else the reader of all sources names the remedy."""
+    service, mill = other_service, other_service.mill
+    service.wait_for_status(service.launch(*CORPUS), "SUCCESS")
+    known = mill.versions()
+
+    unchanged = service.backfill(*CORPUS, sources=["books", "letters"])
+    assert outcome(service, unchanged) == "COMPLETED_SUCCESS", failures(service, unchanged)
+    assert mill.versions() == known
+
+    add_letter(mill.folder, "copied", BOOKS[5]["text"])
+    changed = service.backfill(*CORPUS, sources=["books", "letters"])
+    assert outcome(service, changed) == "COMPLETED_FAILED"
+    assert REMEDY in failures(service, changed)
+
+    service.wait_for_status(service.launch(*CORPUS), "SUCCESS")
+
+
+def outcome(service: Service, backfill: str) -> str:
+    """The status of a backfill that has ended."""
+    wait_for(lambda: service.backfill_status(backfill).startswith("COMPLETED"), "the backfill to end")
+    return service.backfill_status(backfill)
+
+
+def failures(service: Service, backfill: str) -> str:
+    runs = [run for run in service.runs() if run["tags"].get("dagster/backfill") == backfill]
+    return "\n".join(service.messages(run["runId"]) for run in runs if run["status"] == "FAILURE")
+
+
+def dg(mill: Mill, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Dagster's own command line, from the project's root, as its users type it."""
+    program = shutil.which("dg", path=str(Path(sys.executable).parent))
+    assert program
+    environment: dict[str, Any] = mill.environment()
+    return subprocess.run(
+        [program, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
