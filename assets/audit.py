@@ -4,7 +4,7 @@ Such are reported by hand, made by other code, or older than a ledger that was l
 anywhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ PAGE = 200
 
 CHECK = "in_the_ledger"
 """Name of the asset check that tells what an audit found."""
+
+SAYS = "An attempt in the ledger published every materialization. A step looks at the newest, the sensor audit at all."
+LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,30 @@ def unaccounted(
     """
     found: list[Unaccounted] = []
     for page in _pages(instance, asset, after):
-        attempts = {str(_value(record, "cost/ledger_id")) for record in page}
-        published = set(ledger.published_by(sorted(attempts)))
-        found += [wrong for record in page if (wrong := _wrong(record, asset, published))]
+        found += _among(page, ledger, asset)
         if len(found) >= at_most:
             break
     return found[:at_most]
+
+
+def unaccounted_of_late(instance: dg.DagsterInstance, ledger: Ledger, asset: str) -> list[Unaccounted]:
+    """The same among the newest materializations, one page of them, for a step to look at on its way."""
+    page = instance.fetch_materializations(dg.AssetKey(asset), limit=PAGE).records
+    return _among(list(page)[::-1], ledger, asset)
+
+
+def evaluation(asset: str, found: Sequence[Unaccounted]) -> dict[str, Any]:
+    """What an audit found as the fields of a check's result."""
+    listed = "\n".join(f"- {one.told()}" for one in found[:LISTED])
+    more = f"\n- and {len(found) - LISTED} more" if len(found) > LISTED else ""
+    return {
+        "asset_key": dg.AssetKey(asset),
+        "check_name": CHECK,
+        "passed": not found,
+        "severity": dg.AssetCheckSeverity.WARN,
+        "description": found[0].told() if found else "every materialization is in the ledger",
+        "metadata": {"not in the ledger": dg.MarkdownMetadataValue(listed + more)} if found else {},
+    }
 
 
 def newest(instance: dg.DagsterInstance, asset: str) -> int:
@@ -68,6 +89,12 @@ def _pages(instance: dg.DagsterInstance, asset: str, after: int) -> Iterator[lis
         if len(page) < PAGE:
             return
         after = page[-1].storage_id
+
+
+def _among(page: Sequence[Any], ledger: Ledger, asset: str) -> list[Unaccounted]:
+    attempts = {str(_value(record, "cost/ledger_id")) for record in page}
+    published = set(ledger.published_by(sorted(attempts)))
+    return [wrong for record in page if (wrong := _wrong(record, asset, published))]
 
 
 def _wrong(record: Any, asset: str, published: set[Pointer]) -> Unaccounted | None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from assets import audit
+from assets.values import table
 from pipelines.dataset import Version
 from pipelines.health import Check, CheckParams, Finding, Unhealthy, name_of
 
@@ -23,7 +25,7 @@ def check_specs(asset: str, checks: Sequence[Check]) -> list[dg.AssetCheckSpec]:
             description=f"{check.says} {STOPS if check.stops else WARNS}",
         )
         for check in checks
-    ]
+    ] + [dg.AssetCheckSpec(audit.CHECK, asset=asset, description=audit.SAYS)]
 
 
 class StepChecks:
@@ -55,6 +57,7 @@ class StepChecks:
         failed = {source: finding.told for source, finding in findings.items() if not finding.passed}
         told = "; ".join(f"{source}: {said}" if source else said for source, said in failed.items())
         stops = check.stops or self._params.strict
+        rows = [{"source": s, "passed": finding.passed, "found": finding.told} for s, finding in findings.items()]
         return dg.AssetCheckResult(
             passed=not failed,
             asset_key=self._asset,
@@ -63,13 +66,5 @@ class StepChecks:
             description=(told or next(iter(findings.values())).told if len(findings) == 1 else told or check.says)[
                 :1000
             ],
-            metadata=_table(findings) if list(findings) != [""] else {},
+            metadata={} if list(findings) == [""] else {"sources": table(rows)},
         )
-
-
-def _table(findings: dict[str, Finding]) -> dict[str, dg.TableMetadataValue]:
-    records = [
-        dg.TableRecord({"source": source, "passed": finding.passed, "found": finding.told})
-        for source, finding in findings.items()
-    ]
-    return {"sources": dg.MetadataValue.table(records)}

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 import dagster as dg
 
+from assets.audit import evaluation, unaccounted_of_late
 from assets.checks import StepChecks, check_specs
 from assets.config import config_class, params_from
 from assets.graph import definition_metadata, pool, tags
@@ -166,6 +167,8 @@ class _Step:
             tags={"dagster/code_version": self.recipe.code_version(self.profile, self.params)},
         )
         yield from self.checks.results()
+        found = unaccounted_of_late(self.context.instance, self.meter.ledger, self.recipe.name)
+        yield dg.AssetCheckResult(**evaluation(self.recipe.name, found))
 
     def _work(self) -> Dataset:
         """All sources, then their pointers, at once."""
@@ -207,7 +210,7 @@ class _Step:
                 self.checks.look_at(version, before and Version.load(engine.store, before.version))
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
-            if attempt is not None:
+            if attempt is not None and not isinstance(error, LedgerError):  # which may not know the attempt's end
                 self.failure = dg.AssetObservation(
                     asset_key=key,
                     partition=partition or None,

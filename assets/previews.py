@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.values import Metadata, table
+from assets.values import Metadata, cell, table
 from pipelines.dataset import Dataset, Version, read_table
 
 TEXTS = 3
@@ -37,7 +37,7 @@ def preview_metadata(made: Dataset, where: Literal["ui", "store", "off"]) -> Met
 def _texts(made: Dataset) -> list[Sample]:
     """The first documents; of a model, what it makes of its prompts."""
     if continued := made.version.stats.get("samples"):
-        return [{name: _cut(text) for name, text in sample.items()} for sample in continued[:TEXTS]]
+        return [{name: _cut(sample[name]) for name in ("prompt", "continuation")} for sample in continued[:TEXTS]]
     shard = next((shard for shard in made.shards("documents") if shard.rows), None)
     if shard is None:
         return []
@@ -81,8 +81,7 @@ def _decided_against(made: Dataset) -> Iterator[Sample]:
             yield {
                 "document": document["uri"],
                 "reason": decision["rule"],
-                "measured": decision["value"],
-                "threshold": decision["threshold"],
+                "measured": _measured(decision),
                 "text": _cut(document["text"]),
             }
 
@@ -95,6 +94,13 @@ def _documents_before(made: Dataset) -> list[Any]:
             if "documents" in before.parts:
                 return list(before.parts["documents"].shards)
     return []
+
+
+def _measured(decision: dict[str, Any]) -> str:
+    """What a rule measured, against which threshold, and what else it said."""
+    value, threshold, detail = (decision[name] for name in ("value", "threshold", "detail"))
+    told = [] if value is None else [cell(value) if threshold is None else f"{cell(value)} against {cell(threshold)}"]
+    return "; ".join([*told, *([detail] if detail else [])])
 
 
 def _few_of_each(reasons: pa.ChunkedArray) -> list[int]:

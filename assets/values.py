@@ -20,8 +20,8 @@ def number(value: Any) -> dg.FloatMetadataValue:
 
 
 def integer(value: int) -> Any:
-    """An integer; as text where it does not fit the 32 bits that Dagster's API has for it."""
-    return int(value) if abs(value) < 2**31 else str(value)
+    """An integer; as a float where it does not fit the 32 bits of Dagster's API, which could not plot it otherwise."""
+    return int(value) if abs(value) < 2**31 else number(value)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:

@@ -47,9 +47,7 @@ def build_definitions(profile: Profile, extra_assets: Sequence[Any] = (), **reso
         assets=assets,
         jobs=list(jobs.values()),
         schedules=build_schedules(profile, jobs, full_range(profile)),
-        sensors=build_sensors(
-            profile, jobs["corpus_job"], full_range(profile), [declared.name for declared in ASSETS]
-        ),
+        sensors=build_sensors(profile, jobs["corpus_job"], full_range(profile), [declared.name for declared in ASSETS]),
         resources={**build_resources(profile), **resources},
         executor=metered_executor(profile.ledger_url),
     )

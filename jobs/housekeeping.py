@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.data_version import extract_data_provenance_from_entry
 from dagster._core.events import ASSET_EVENTS
-from dagster._core.execution.backfill import BulkActionStatus
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 PAGE = 100
@@ -20,21 +20,42 @@ BACKFILL_TAG = "dagster/backfill"
 
 
 def needed_runs(instance: dg.DagsterInstance, checks: Sequence[dg.AssetCheckKey] = ()) -> set[str]:
-    """Ids of the runs that hold the newest event of each kind of any asset and partition, or the newest evaluation of
-    one of these checks."""
+    """Ids of the runs that hold the newest event of each kind of any asset and partition, what Dagster compares those
+    with to tell what is stale, or the newest evaluation of one of these checks."""
     needed: set[str] = set()
-    storage = instance.event_log_storage
+    compared: set[tuple[dg.AssetKey, int]] = set()
     for asset in instance.all_asset_keys():
         for kind in ASSET_EVENTS:
-            newest = list(storage.get_latest_storage_id_by_partition(asset, kind).values())
-            wanted = dg.EventRecordsFilter(kind, asset_key=asset)
-            needed.update(record.run_id for record in storage.get_event_records(wanted, limit=1))
-            for start in range(0, len(newest), PAGE):
-                wanted = dg.EventRecordsFilter(kind, asset_key=asset, storage_ids=newest[start : start + PAGE])
-                needed.update(record.run_id for record in storage.get_event_records(wanted))
-    evaluated = storage.get_latest_asset_check_execution_by_key(list(checks))
-    needed.update(record.run_id for record in evaluated.values())
-    return needed
+            for record in _newest(instance, asset, kind):
+                needed.add(record.run_id)
+                provenance = extract_data_provenance_from_entry(record.event_log_entry)
+                inputs = provenance.input_storage_ids if provenance else {}
+                compared |= {(key, pointer) for key, pointer in inputs.items() if pointer is not None}
+    for asset, pointer in compared:
+        needed |= {record.run_id for record in _newest_until(instance, asset, pointer)}
+    evaluated = instance.event_log_storage.get_latest_asset_check_execution_by_key(list(checks))
+    return needed | {record.run_id for record in evaluated.values()}
+
+
+def _newest(instance: dg.DagsterInstance, asset: dg.AssetKey, kind: dg.DagsterEventType) -> Iterator[Any]:
+    """The newest event of a kind: of the asset, and of each of its partitions."""
+    storage = instance.event_log_storage
+    yield from storage.get_event_records(dg.EventRecordsFilter(kind, asset_key=asset), limit=1)
+    ids = list(storage.get_latest_storage_id_by_partition(asset, kind).values())
+    for start in range(0, len(ids), PAGE):
+        wanted = dg.EventRecordsFilter(kind, asset_key=asset, storage_ids=ids[start : start + PAGE])
+        yield from storage.get_event_records(wanted)
+
+
+def _newest_until(instance: dg.DagsterInstance, asset: dg.AssetKey, pointer: int) -> Iterator[Any]:
+    """The newest materialization of each partition of an asset as they stood when something was made of it.
+
+    pointer: storage id up to which its maker looked. A partition is stale to Dagster if its data version is not that.
+    """
+    storage, kind = instance.event_log_storage, dg.DagsterEventType.ASSET_MATERIALIZATION
+    for partition in storage.get_latest_storage_id_by_partition(asset, kind):
+        wanted = dg.EventRecordsFilter(kind, asset_key=asset, asset_partitions=[partition], before_cursor=pointer + 1)
+        yield from storage.get_event_records(wanted, limit=1)
 
 
 def removable_runs(
@@ -44,6 +65,8 @@ def removable_runs(
 
     A run and those that retried it stay or go together. Runs of a backfill that is not finished stay.
     """
+    from dagster._core.execution.backfill import BulkActionStatus  # slow to load, and steps have no use for it
+
     needed = needed_runs(instance, checks)
     kept_families = {_family(record.dagster_run) for record in _records(instance, run_ids=sorted(needed))}
     kept_families |= {

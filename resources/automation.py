@@ -97,7 +97,7 @@ class AlertParams(Params):
     webhook: str | None = Field(
         default=None, pattern=r"^https?://", description="URL that gets the alert as JSON by POST; null: none"
     )
-    email: EmailParams = EmailParams()
+    email: EmailParams = Field(default=EmailParams(), description="whom to tell by e-mail, and through which server")
 
 
 class RetentionParams(Params):

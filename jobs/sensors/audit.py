@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from assets.audit import CHECK, Unaccounted, newest, unaccounted
+from assets.audit import evaluation, newest, unaccounted
 from pipelines.costs.ledger import Ledger
 from resources.settings import Profile
 
 EVERY_SECONDS = 300
-LISTED = 20
 
 
 def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition:
@@ -38,7 +37,7 @@ def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition
             found = unaccounted(context.instance, ledger, asset, after=good)
             wrong += len(found)
             if now != last or len(found) != told:
-                evaluations.append(_evaluation(asset, found))
+                evaluations.append(dg.AssetCheckEvaluation(**evaluation(asset, found)))
             # What was found wrong is looked at again next time: up to the event before it all is well.
             marks[asset] = [found[0].storage_id - 1 if found else now, now, len(found)]
         return dg.SensorResult(
@@ -48,16 +47,3 @@ def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition
         )
 
     return audited
-
-
-def _evaluation(asset: str, found: Sequence[Unaccounted]) -> dg.AssetCheckEvaluation:
-    table = "\n".join(f"- {one.told()}" for one in found[:LISTED])
-    more = f"\n- and {len(found) - LISTED} more" if len(found) > LISTED else ""
-    return dg.AssetCheckEvaluation(
-        asset_key=dg.AssetKey(asset),
-        check_name=CHECK,
-        passed=not found,
-        severity=dg.AssetCheckSeverity.ERROR,
-        description=found[0].told() if found else "every materialization is in the ledger",
-        metadata={"not in the ledger": dg.MarkdownMetadataValue(table + more)} if found else {},
-    )

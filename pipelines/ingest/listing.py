@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -208,21 +207,22 @@ def hash_files(listing: Listing, hints: Path, workers: int, *, max_bytes: int | 
     not read again. max_bytes: read no more than this now, whole files only; the others stay without a hash.
     """
     known = _read_hints(hints)
-    allowance = _Allowance(max_bytes)
     started = time.time_ns()
     fresh: dict[str, list[Any]] = {}
+    top = listing.root.absolute()
 
-    def hashed(file: SourceFile) -> SourceFile | Reject:
-        path = listing.root / file.path
-        key = os.fsencode(path.absolute()).hex()
+    def hashed(file: SourceFile, *, read: bool) -> SourceFile | Reject:
+        """The file with its hash; without one if no hint has it and it is not to be read."""
+        path = top / file.path
+        key = os.fsencode(path).hex()
         try:
             found = path.stat()
             state = [*_stamp(found), found.st_ctime_ns]
             hint = known.get(key)
             if isinstance(hint, list) and len(hint) == 2 and hint[0] == state and isinstance(hint[1], str):
                 sha256 = hint[1]
-            elif not allowance.take(found.st_size):
-                return file
+            elif not read:
+                return replace(file, sha256="", stamp=_stamp(found))
             else:
                 with path.open("rb") as content:
                     sha256 = hashlib.file_digest(content, "sha256").hexdigest()
@@ -234,8 +234,17 @@ def hash_files(listing: Listing, hints: Path, workers: int, *, max_bytes: int | 
             fresh[key] = [state, sha256]
         return replace(file, sha256=sha256, stamp=_stamp(found))
 
+    results = [hashed(file, read=False) for file in listing.files]
+    left = max_bytes
+    unknown = []
+    for index, result in enumerate(results):
+        if isinstance(result, SourceFile) and not result.sha256 and (left is None or result.size <= left):
+            unknown.append(index)
+            left = None if left is None else left - result.size
     with ThreadPoolExecutor(max(1, workers)) as pool:
-        results = list(pool.map(hashed, listing.files))
+        read = pool.map(lambda index: hashed(listing.files[index], read=True), unknown)
+        for index, result in zip(unknown, read, strict=True):
+            results[index] = result
     pairs = list(zip(listing.files, results, strict=True))
     listing.rejects += [(file.uri, result) for file, result in pairs if isinstance(result, Reject)]
     listing.files = [result for result in results if isinstance(result, SourceFile)]
@@ -243,23 +252,6 @@ def hash_files(listing: Listing, hints: Path, workers: int, *, max_bytes: int | 
         temporary = hints.with_suffix(f".{os.getpid()}")
         temporary.write_text(json.dumps(fresh))
         temporary.replace(hints)
-
-
-class _Allowance:
-    """Bytes that may still be read, by several threads."""
-
-    def __init__(self, left: int | None) -> None:
-        self._left, self._lock = left, threading.Lock()
-
-    def take(self, size: int) -> bool:
-        """True if so many more may be read, which are then taken."""
-        with self._lock:
-            if self._left is None:
-                return True
-            if size > self._left:
-                return False
-            self._left -= size
-            return True
 
 
 def _read_hints(hints: Path) -> dict[str, Any]:

@@ -52,8 +52,8 @@ def end_with(
     poll_seconds: float = 0.2,
     grace_seconds: float = GRACE_SECONDS,
 ) -> threading.Thread:
-    """Watch the owners in a thread; when one is gone, ask to stop. Once somebody asked, kill the own process group after
-    the grace.
+    """Watch the owners in a thread; when one is gone, ask to stop. Once somebody asked, the own process group is killed
+    after the grace.
 
     The process must lead its group, or others would be killed with it. An owner on a host or in a container that can't
     be seen from here counts as alive. Returns the started thread.

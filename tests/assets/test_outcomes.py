@@ -57,14 +57,10 @@ def test_histograms_shares_and_curves_are_drawn_with_the_thresholds_that_were_us
     assert set(figures_metadata(stats)) == {"stats/limits"}
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ({"en": 3, "de": 9}, [("de", "9", "75.0 %"), ("en", "3", "25.0 %")]),
-    ],
-)
-def test_languages_are_a_table_with_the_largest_first(value: Any, shown: Any) -> None:
-    assert rows(figures_metadata({"languages": value})["stats/languages"]) == shown
+def test_languages_are_a_table_with_the_largest_first() -> None:
+    shown = figures_metadata({"languages": {"en": 3, "de": 9}})["stats/languages"]
+
+    assert rows(shown) == [("de", "9", "75.0 %"), ("en", "3", "25.0 %")]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +105,7 @@ def test_a_long_table_ends_with_how_much_was_left_out() -> None:
 
 
 def test_numbers_are_what_dagsters_pages_can_show() -> None:
-    assert (integer(2**31 - 1), integer(2**31)) == (2**31 - 1, "2147483648")
+    assert (integer(2**31 - 1), integer(2**31)) == (2**31 - 1, number(2**31))
     with pytest.raises(ValueError, match="must be finite"):
         number(float("nan"))
 

@@ -8,8 +8,9 @@ from assets.outcomes import figures_metadata, outcome_metadata
 from assets.previews import CHARACTERS, preview_metadata
 from pipelines.clean.params import CleanParams
 from pipelines.clean.stage import clean
-from pipelines.dataset import Dataset, Draft, Part, seal
+from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine
+from pipelines.ingest.stage import write_rejects
 from pipelines.store import Store
 from tests.assets.test_outcomes import rows
 from tests.pipelines.filters.corpus import documents
@@ -33,9 +34,9 @@ def test_kept_and_dropped_documents_are_shown_with_the_reason_and_cut(cleaned: D
     assert [name for name, _ in kept] == ["file#0"]  # of the first shard that has any
     assert len(kept[0][1]) == CHARACTERS + 1
     assert rows(shown["preview of what was dropped"]) == [
-        ("file#1", "too_short", "6", "50", "secret"),
-        ("file#2", "too_short", "5", "50", "short"),  # and no third of the same reason
-        ("file#4", "few_alphanumerics", "0", "0.25", "-" * 80),
+        ("file#1", "too_short", "6 against 50", "secret"),
+        ("file#2", "too_short", "5 against 50", "short"),  # and no third of the same reason
+        ("file#4", "few_alphanumerics", "0 against 0.25", "-" * 80),
     ]
 
 
@@ -53,12 +54,8 @@ def test_without_previews_nothing_is_read_or_stored(cleaned: Dataset) -> None:
 
 
 def test_input_that_could_not_be_read_is_shown_by_its_reason(store: Store) -> None:
-    from pipelines.ingest.stage import write_rejects
-
     told = [("a.jsonl#0", "invalid_json", "line 1"), ("b.jsonl#3", "empty_text", "")]
-    (_, table), _ = write_rejects(None, {"source": "s", "rejects": told})  # type: ignore[arg-type]
-    from pipelines.dataset import write_shard
-
+    (_, table), _ = write_rejects(None, {"source": "s", "rejects": told})
     version = seal(store, Draft({"rejects": Part("table", (write_shard(store, "rejects", table),))}), asset="raw")
 
     assert rows(preview_metadata(Dataset("raw", (version,), store), "ui")["preview of what was dropped"]) == told
@@ -69,7 +66,7 @@ def test_what_a_model_writes_obeys_the_setting_too(store: Store) -> None:
     version = seal(store, Draft({}, {"samples": samples, "loss": 3.0}), asset="pretrained_model")
     model = Dataset("pretrained_model", (version,), store)
 
-    assert rows(preview_metadata(model, "ui")["preview"]) == [("secret", "The")]
+    assert rows(preview_metadata(model, "ui")["preview"]) == [("The", "secret")]
     assert "secret" not in str(preview_metadata(model, "store"))
     assert "secret" not in str({**outcome_metadata(version.stats), **figures_metadata(version.stats)})
 

@@ -52,6 +52,9 @@ class Service:
         else:
             (home / "dagster.yaml").write_text(settings)
         service = cls(mill, free_port())
+        # Two processes that make the same new SQLite files at once can leave them unusable.
+        service.start("storage", "dagster", "instance", "info").wait()
+        del service.processes["storage"]
         service.start_webserver()
         service.start_daemon()
         service.wait_until_it_answers()

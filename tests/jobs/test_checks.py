@@ -64,7 +64,7 @@ def test_every_declared_check_has_one_result_that_covers_every_source(mill: Mill
     balance = found["unique_documents", "rows_balance"]
     assert balance.passed
     table = balance.metadata["sources"].records  # type: ignore[attr-defined]
-    assert [(r.data["source"], r.data["passed"]) for r in table] == [("books", True), ("web", True)]
+    assert [(r.data["source"], r.data["passed"]) for r in table] == [("books", "yes"), ("web", "yes")]
     assert {key for key, evaluation in found.items() if not evaluation.passed} == set()
 
 
@@ -114,3 +114,15 @@ def test_drift_compares_with_the_current_version(mill: Mill) -> None:
     drift = evaluations(second)["raw_documents", "drift"]
     assert not drift.passed
     assert drift.description == "books: documents -75.0% (16 to 4), kept 100.0%, now 100.0%"
+
+
+def test_a_step_notices_materializations_that_the_ledger_knows_nothing_of(mill: Mill) -> None:
+    mill.instance.report_runless_asset_event(dg.AssetMaterialization("raw_documents", partition="web"))
+
+    result = mill.run("raw_documents")
+
+    audit = evaluations(result)["raw_documents", "in_the_ledger"]
+    assert result.success and not audit.passed
+    assert audit.description == (
+        "raw_documents[web] by no run names no attempt: it was reported by hand or made by other code"
+    )

@@ -79,7 +79,12 @@ def test_the_whole_chain_comes_out_as_on_sqlite_and_one_setting_is_enough(
 
     # Then all versions are those of SQLite, and Dagster keeps its records in the same database
     assert end(run) == 0, run.told
-    assert_same_as(uninterrupted, mill)
+    made = mill.versions()
+    assert {dataset: version for dataset, (version, _) in made.items()} == {
+        dataset: version for dataset, (version, _) in uninterrupted.items()
+    }
+    del made["pretrained_model", ""]  # whose files tell how long it took
+    assert all(version == uninterrupted[dataset] for dataset, version in made.items())
     assert_every_dollar_is_in_one_bucket(mill)
     home = mill.folder / "dagster"
     assert not list(home.rglob("*.db"))

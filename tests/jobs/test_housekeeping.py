@@ -84,10 +84,10 @@ def test_what_goes_changes_neither_cost_nor_pages(
     mill: Mill, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PROFILE_VARIABLE, "")
-    old = [run(mill, "raw_documents"), run(mill, "*clean_documents")]
+    old = [run(mill, "raw_documents"), run(mill, "*clean_documents"), run(mill, "clean_documents")]
     failed = failed_run(mill)  # the newest that failed: its observation says what that cost
-    old.append(run(mill, "raw_documents", partition_key="web"))
-    clean = run(mill, "clean_documents")
+    compared = [run(mill, "raw_documents"), run(mill, "raw_documents", partition_key="web")]
+    clean = run(mill, "clean_documents")  # stale or not by comparison with what it was made from
     raw = run(mill, 'key:"raw_documents" or key:"duplicate_clusters"')
     before, costs = what_the_pages_show(mill), cost(mill, tmp_path, capsys)
     assert costs
@@ -97,7 +97,7 @@ def test_what_goes_changes_neither_cost_nor_pages(
         remove_run(mill.instance, run_id)
 
     assert gone == old
-    assert {record.run_id for record in mill.instance.get_runs()} == {failed, clean, raw}
+    assert {record.run_id for record in mill.instance.get_runs()} == {failed, *compared, clean, raw}
     assert what_the_pages_show(mill) == before
     assert cost(mill, tmp_path, capsys) == costs
     assert removable(mill) == []

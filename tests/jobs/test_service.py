@@ -1,7 +1,6 @@
 """Runs under a real webserver and daemon: cancelled, queued, and what becomes of them when a process is killed."""
 
 import shutil
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -90,6 +89,24 @@ def test_terminate_ends_a_pool_within_five_seconds_and_charges_it(make_mill: Mak
     assert_every_dollar_is_in_one_bucket(mill)
 
 
+def test_terminate_ends_a_step_that_does_not_react(make_mill: MakeMill, make_service: MakeService):
+    # Given a step that no request reaches any more, as in a long call into foreign code
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    run = service.launch(*CLEANING)
+    opened = service.open_attempt(run, "clean_documents", "web", finished_tasks=1)
+    psutil.Process(opened.payload["owner"]["pid"]).suspend()
+
+    cancel(service, run)
+
+    # Then it is charged up to its last heartbeat, and the rest is overhead of the run
+    attempt = mill.attempt("clean_documents", "web")
+    assert (attempt.id, attempt.status) == (opened.attempt, "killed")
+    assert attempt.usage.cpu_seconds == last_heartbeat(mill, opened)["cpu_seconds"] > 0
+    assert [c.status for c in mill.coordinators()] == ["cancelled"]
+    assert_every_dollar_is_in_one_bucket(mill)
+
+
 @pytest.fixture(scope="module")
 def blended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store and a ledger with everything that training reads."""
@@ -136,3 +153,168 @@ def test_terminate_ends_a_trainer_within_five_seconds_and_its_checkpoint_remains
     assert min(steps for b in beats if (steps := b.payload["progress"]["rows_done"])) >= saved
     assert trained(mill)["steps"] == TRAINING["max_steps"]
     assert_every_dollar_is_in_one_bucket(mill)
+
+
+def test_terminate_reaches_a_run_of_the_command(make_mill: MakeMill, make_service: MakeService):
+    # Given a run that somebody started with `corpusmill run`, and a webserver beside it
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    command = mill.start("--select", "*clean_documents")
+    opened = mill.open_attempt(command, "clean_documents", "web", finished_tasks=1)
+
+    # When it is cancelled there
+    cancel(service, opened.run)
+
+    # Then the command says so, and what was used is charged
+    assert command.end() == 1
+    assert "cancelled" in command.told
+    assert_charged(mill, opened)
+
+
+# -- queued -------------------------------------------------------------------------------------------------------
+
+
+def test_runs_that_are_launched_at_once_work_one_after_the_other(make_mill: MakeMill, make_service: MakeService):
+    mill = make_mill("mill", slow=0.1)
+    service = make_service(mill)
+
+    launched = [service.launch(*CLEANING), service.launch(*CLEANING)]
+    for run in launched:
+        service.wait_for_status(run, "SUCCESS")
+
+    first, second = sorted(map(service.run, launched), key=lambda run: run["startTime"])
+    assert first["endTime"] <= second["startTime"]
+    assert [c.status for c in mill.coordinators()] == ["done", "done"]
+    assert {mill.account().attempt(a.id).status for a in mill.account().attempts} == {"done"}
+    assert_every_dollar_is_in_one_bucket(mill)
+
+
+# -- killed -------------------------------------------------------------------------------------------------------
+
+
+def worker(mill: Mill, run: str) -> psutil.Process:
+    """The process of a run."""
+    (opened,) = [e for e in mill.ledger.events(kinds=("opened",), run=run) if e.payload["role"] == "coordinator"]
+    return psutil.Process(opened.payload["owner"]["pid"])
+
+
+def retry_of(service: Service, run: str) -> str:
+    """The run that Dagster started again in the place of a failed one."""
+    retries = wait_for(lambda: [r for r in service.runs() if r["parentRunId"] == run], "a retry")
+    assert [retry["rootRunId"] for retry in retries] == [run]
+    return retries[0]["runId"]
+
+
+def test_a_run_survives_the_daemon_and_queued_ones_wait_for_its_return(make_mill: MakeMill, make_service: MakeService):
+    # Given a run at work, one in the queue, and a daemon that is killed
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    running = service.launch(*CLEANING)
+    service.open_attempt(running, "raw_documents", "books")
+    queued = service.launch(*CLEANING)
+    service.kill("daemon")
+
+    # Then the first finishes, and the second begins once the daemon is back
+    service.wait_for_status(running, "SUCCESS")
+    assert service.status(queued) == "QUEUED"
+    service.start_daemon()
+    service.wait_for_status(queued, "SUCCESS")
+    assert_every_dollar_is_in_one_bucket(mill)
+
+
+def test_a_run_survives_the_webserver(make_mill: MakeMill, make_service: MakeService):
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    run = service.launch(*CLEANING)
+    service.open_attempt(run, "raw_documents", "books")
+
+    service.kill("webserver")
+    service.start_webserver()
+    service.wait_until_it_answers()
+
+    service.wait_for_status(run, "SUCCESS")
+    assert_every_dollar_is_in_one_bucket(mill)
+
+
+def test_a_run_survives_its_code_server_and_can_still_be_cancelled(make_mill: MakeMill, make_service: MakeService):
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    run = service.launch(*CLEANING)
+    service.open_attempt(run, "raw_documents", "books")
+
+    worker(mill, run).parent().kill()
+
+    opened = service.open_attempt(run, "clean_documents", "web", finished_tasks=1)
+    cancel(service, run)
+    assert_charged(mill, opened)
+
+
+@pytest.mark.parametrize("machine", [False, True], ids=["its process alone", "with all its servers"])
+def test_a_run_whose_process_is_killed_fails_and_another_goes_on(
+    make_mill: MakeMill, make_service: MakeService, machine: bool
+):
+    # Given a run in the middle of its second step, whose process is killed; or with it daemon and code server, after
+    # which nobody is left who had started it
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    run = service.launch(*CLEANING)
+    opened = service.open_attempt(run, "clean_documents", "web", finished_tasks=1)
+    killed = worker(mill, run)
+    if machine:
+        service.kill("daemon")
+        killed.parent().kill()
+    killed.kill()
+    if machine:
+        service.start_daemon()
+
+    # Then its steps end, it is marked as failed, and a run is started in its place
+    wait_for(lambda: not psutil.pid_exists(opened.payload["owner"]["pid"]), "the step to end")
+    service.wait_for_status(run, "FAILURE")
+    retry = retry_of(service, run)
+    service.wait_for_status(retry, "SUCCESS")
+
+    # Which has not done again what was finished, and nothing is lost or counted twice
+    account = mill.account()
+    assert account.salvaged_usd(account.attempt(opened.attempt)) > 0
+    assert {a.asset for a in account.attempts if a.run == retry and a.role == "stage"} == {"clean_documents"}
+    assert [c.status for c in mill.coordinators()] == ["killed", "done"]
+    assert_every_dollar_is_in_one_bucket(mill)
+
+
+def test_a_run_whose_step_failed_is_not_started_again(make_mill: MakeMill, make_service: MakeService):
+    # Given a run that failed in a step, and one after it, whose process was killed
+    mill = make_mill("mill", slow=0.4)
+    service = make_service(mill)
+    refused = service.launch("raw_documents", tags={})
+    service.wait_for_status(refused, "FAILURE")
+    killed = service.launch("raw_documents")
+    service.open_attempt(killed, "raw_documents", "books")
+    worker(mill, killed).kill()
+
+    # When the second has been started again, Dagster had looked at the first
+    service.wait_for_status(retry_of(service, killed), "SUCCESS")
+
+    assert [run["runId"] for run in service.runs() if run["parentRunId"] == refused] == []
+    assert "Not retrying run since it failed due to an asset or op failure" in service.messages(refused)
+
+
+# -- viewers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_read_only_webserver_shows_everything_and_changes_nothing(make_mill: MakeMill):
+    mill = make_mill("mill")
+    mill.run("--select", "raw_documents")
+    service = Service(mill, free_port())
+    service.start_ui("--read-only")
+    service.wait_until_it_answers()
+
+    (run,) = service.runs()
+    assert run["status"] == "SUCCESS"
+    with pytest.raises(Refused, match="UnauthorizedError"):
+        service.launch("raw_documents")
+    deleted = service.ask("mutation M($run: String!) {did: deleteRun(runId: $run) {__typename}}", run=run["runId"])
+    assert deleted["did"]["__typename"] == "UnauthorizedError"
+    assert len(service.runs()) == 1
+    assert not [process for process in mill.family() if "dagster._daemon" in process.cmdline()]
+    listening = {c.laddr.ip for p in mill.family() for c in p.net_connections("tcp") if c.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}
