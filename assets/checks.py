@@ -44,27 +44,39 @@ class StepChecks:
         for check, findings in self._findings.items():
             finding = check.look(version, before, self._params) or Finding(True, "nothing to look at")
             findings[version.partition] = finding
-            if not finding.passed and (check.stops or self._params.strict):
+            if not finding.passed and self._stops(check) and not check.of_all:
                 failed.append(f"{check.name}: {finding.told}")
         if failed:
             raise Unhealthy(f"{name_of(version)} is not published, it fails {'; '.join(failed)}")
+
+    def look_at_all(self) -> None:
+        """Check the sources of the step together. Raises `Unhealthy` as `look_at` does."""
+        for check, findings in self._findings.items():
+            if check.of_all and self._stops(check) and not check.passes(findings.values()):
+                raise Unhealthy(f"{self._asset} is not published, it fails {check.name}: {_told(findings)}")
 
     def results(self) -> list[dg.AssetCheckResult]:
         """One result for every check that has looked at something."""
         return [self._result(check, findings) for check, findings in self._findings.items() if findings]
 
     def _result(self, check: Check, findings: dict[str, Finding]) -> dg.AssetCheckResult:
-        failed = {source: finding.told for source, finding in findings.items() if not finding.passed}
-        told = "; ".join(f"{source}: {said}" if source else said for source, said in failed.items())
-        stops = check.stops or self._params.strict
+        passed = check.passes(findings.values())
+        said = next(iter(findings.values())).told if len(findings) == 1 else check.says
         rows = [{"source": s, "passed": finding.passed, "found": finding.told} for s, finding in findings.items()]
         return dg.AssetCheckResult(
-            passed=not failed,
+            passed=passed,
             asset_key=self._asset,
             check_name=check.name,
-            severity=dg.AssetCheckSeverity.ERROR if stops else dg.AssetCheckSeverity.WARN,
-            description=(told or next(iter(findings.values())).told if len(findings) == 1 else told or check.says)[
-                :1000
-            ],
+            severity=dg.AssetCheckSeverity.ERROR if self._stops(check) else dg.AssetCheckSeverity.WARN,
+            description=(said if passed else _told(findings))[:1000],
             metadata={} if list(findings) == [""] else {"sources": table(rows)},
         )
+
+    def _stops(self, check: Check) -> bool:
+        return check.stops or self._params.strict
+
+
+def _told(findings: dict[str, Finding]) -> str:
+    """What was found where it is not as it should be."""
+    failed = {source: finding.told for source, finding in findings.items() if not finding.passed}
+    return "; ".join(f"{source}: {told}" if source else told for source, told in failed.items())

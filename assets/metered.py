@@ -180,6 +180,7 @@ class _Step:
                 refuse_unhealthy(version, self.profile.checks)
         self.meter.step_begins(len(partitions))
         made = Dataset(self.recipe.name, tuple(map(self._attempt, partitions)), self.engine.store)
+        self.checks.look_at_all()
         self.meter.ledger.publish(self.published)
         return made
 

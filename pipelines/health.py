@@ -6,7 +6,7 @@ from being published; the others only tell.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from pydantic import Field
@@ -35,10 +35,11 @@ class CheckParams(Params):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found of one version."""
+    """What a check found of one version. documents: how many it looked at, where that matters."""
 
     passed: bool
     told: str
+    documents: int = 0
 
 
 Look = Callable[[Version, Version | None, CheckParams], Finding | None]
@@ -47,12 +48,22 @@ Look = Callable[[Version, Version | None, CheckParams], Finding | None]
 
 @dataclass(frozen=True)
 class Check:
-    """A named check. says: what holds when it passes. stops: whether a version that fails it is not published."""
+    """A named check. says: what holds when it passes. stops: whether a version that fails it is not published.
+
+    of_all: the sources of a step are judged together: they fail if each of them does, and if they are large enough.
+    """
 
     name: str
     says: str
     stops: bool
     look: Look
+    of_all: bool = False
+
+    def passes(self, findings: Collection[Finding]) -> bool:
+        """Whether a step passes, by what was found of each of its sources."""
+        if self.of_all and sum(finding.documents for finding in findings) < ENOUGH_DOCUMENTS:
+            return True
+        return (any if self.of_all else all)(finding.passed for finding in findings)
 
 
 class Unhealthy(ValueError):
@@ -63,7 +74,7 @@ def refuse_unhealthy(version: Version, params: CheckParams) -> None:
     """Raise `Unhealthy` if a version that is to be read fails a check that stops."""
     for check in CHECKS:
         finding = check.look(version, None, params)
-        if finding and not finding.passed and (check.stops or params.strict):
+        if finding and not finding.passed and (check.stops or params.strict) and not check.of_all:
             raise Unhealthy(
                 f"{name_of(version)} cannot be read: its version {version.id[:8]} fails the check {check.name} "
                 f"({finding.told}); mend the cause and materialize it again"
@@ -114,7 +125,7 @@ def _drops_some(version: Version, _: Version | None, __: CheckParams) -> Finding
     if share is None:
         return None
     came_in = version.stats["documents_in"]
-    return Finding(share < 1 or came_in < ENOUGH_DOCUMENTS, f"{1 - share:.1%} of {came_in:,} documents dropped")
+    return Finding(share < 1, f"{1 - share:.1%} of {came_in:,} documents dropped", came_in)
 
 
 def _drift(version: Version, before: Version | None, params: CheckParams) -> Finding | None:
@@ -197,7 +208,11 @@ def _losses(version: Version) -> Sequence[float] | None:
 ROWS_BALANCE = Check("rows_balance", "Documents in = documents kept + documents dropped.", True, _rows_balance)
 KEEPS_SOME = Check("keeps_some", "At least one document is kept, if any came in.", False, _keeps_some)
 DROPS_SOME = Check(
-    "drops_some", f"At least one document is dropped, if {ENOUGH_DOCUMENTS:,} came in or more.", False, _drops_some
+    "drops_some",
+    f"At least one document of all sources is dropped, if {ENOUGH_DOCUMENTS:,} came in or more.",
+    False,
+    _drops_some,
+    of_all=True,
 )
 DRIFT = Check("drift", "Documents and the share kept are about what they were in the last version.", False, _drift)
 NO_COPIES = Check(

@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing import connection, forkserver, resource_tracker, synchronize
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import psutil
+from dagster._core.errors import DagsterExecutionInterruptedError, DagsterSubprocessError
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.multiprocess import MultiprocessExecutor
 from dagster._core.storage.tags import MAX_RETRIES_TAG
@@ -32,8 +33,8 @@ GRACE_SECONDS = 3.5
 """From the request to stop until a step is killed, with all that it started. A trainer gets less, so its step can tell
 what was used; a run that is cancelled in the UI has ended within five seconds."""
 
-PROGRAMS = ("corpusmill", "command.py")
-"""The command, as installed and as `python -m jobs.command`."""
+PROGRAMS = ("corpusmill", "command.py", "dg")
+"""The command, as installed and as `python -m jobs.command`, and Dagster's, which runs a launch in its own process."""
 
 
 def lock_owner() -> ProcessIdentity:
@@ -109,15 +110,33 @@ class MeteredExecutor(MultiprocessExecutor):
                 raise
             deadline = threading.Timer(GRACE_SECONDS, _kill_steps)
             deadline.daemon = True
+            multiprocessing.get_context("forkserver").Event = _event  # type: ignore[method-assign]
+            cancelled = False
             try:
                 for event in super().execute(plan_context, execution_plan):
-                    if _tells_steps_to_end(event):
+                    if _tells_steps_to_end(event) and not cancelled:
                         deadline.start()
+                        cancelled = True
                     yield event
+            except DagsterSubprocessError:
+                if not cancelled:
+                    raise
+                raise DagsterExecutionInterruptedError from None  # a step was killed because it had to end
             finally:
                 _wait_for_the_rest(alone=alone)
                 deadline.cancel()
                 ledger.release_lock(RUN_LOCK, root_run)
+
+
+class _Request(synchronize.Event):
+    """Asks a step to end. `set` does not wait until the step has heard of it: some never do."""
+
+    def set(self) -> None:
+        threading.Thread(target=super().set, daemon=True).start()
+
+
+def _event() -> _Request:
+    return _Request(ctx=multiprocessing.get_context("forkserver"))
 
 
 def _tells_steps_to_end(event: dg.DagsterEvent) -> bool:

@@ -126,3 +126,19 @@ def test_a_step_notices_materializations_that_the_ledger_knows_nothing_of(mill: 
     assert audit.description == (
         "raw_documents[web] by no run names no attempt: it was reported by hand or made by other code"
     )
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_sources_that_drop_nothing_are_judged_together(
+    mill: Mill, monkeypatch: pytest.MonkeyPatch, strict: bool
+) -> None:
+    break_filter(monkeypatch, documents_in=700, documents_out=700, dropped={})
+    monkeypatch.setattr("pipelines.health._ROWS", {})
+    mill.profile = mill.profile.model_copy(update={"checks": mill.profile.checks.model_copy(update={"strict": strict})})
+
+    result = mill.run(UP_TO_FILTERED)
+
+    check = evaluations(result)["filtered_documents", "drops_some"]
+    assert (result.success, check.passed) == (not strict, False)
+    assert check.description == "books: 0.0% of 700 documents dropped; web: 0.0% of 700 documents dropped"
+    assert (mill.ledger.current("filtered_documents", "books") is None) is strict

@@ -28,6 +28,7 @@ BY_SOURCE = (
     "token_shards",
 )
 CORPUS = (*BY_SOURCE, *GLOBAL)
+EVERY_MINUTE = "* * * * *"
 REMEDY = "Run the full range of sources: what is unchanged is reused and costs nothing."
 
 Versions = dict[tuple[str, str], str]
@@ -44,7 +45,7 @@ def make_mill(make: Callable[..., Mill], name: str, folder: Path) -> Mill:
     (folder / name / "letters").mkdir()
     for number in range(12):
         add_letter(folder / name, f"l{number}", prose(500 + number))
-    return make(name, sources=SOURCES)
+    return make(name, sources=SOURCES, schedules={"nightly": EVERY_MINUTE}, watch={"every_seconds": 2})
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +73,10 @@ def service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def other_service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
+def other_service(make: Callable[..., Mill], folder: Path, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """One of its own, in which nothing has been made."""
     for start in services():
-        yield start(make_mill(make, "other", folder))
+        yield start(make_mill(make, request.node.name, folder))
 
 
 def published_since(mill: Mill, before: int) -> Versions:
@@ -120,6 +122,28 @@ def test_the_command_on_the_same_instance(service: Service, truth: Versions) -> 
     service.mill.run()
 
     assert published_since(service.mill, before) == truth
+
+
+def test_a_schedule(service: Service, truth: Versions) -> None:
+    before = len(service.mill.ledger.history())
+
+    service.start_schedule("nightly")
+    run = wait_for(lambda: [r for r in service.runs() if r["tags"].get("dagster/schedule_name") == "nightly"], "a tick")
+    service.stop_schedule("nightly")
+    service.wait_for_status(run[-1]["runId"], "SUCCESS")
+
+    assert published_since(service.mill, before) == of_the_corpus(truth)
+
+
+def test_the_sensor_of_new_files(other_service: Service, truth: Versions) -> None:
+    service = other_service
+
+    service.start_sensor("new_files")
+    [run] = wait_for(service.runs, "a run of the sensor")
+    service.wait_for_status(run["runId"], "SUCCESS")
+
+    assert published_since(service.mill, 0) == of_the_corpus(truth)
+    assert len(service.runs()) == 1
 
 
 def test_a_launch_without_sources_is_refused_however_it_is_made(service: Service) -> None:
