@@ -37,5 +37,4 @@ def pool(recipe: Recipe) -> str | None:
 
 def _reference(function: Callable[..., Any]) -> dg.LocalFileCodeReference:
     path, line = Path(inspect.getfile(function)).resolve(), inspect.getsourcelines(function)[1]
-    label = f"{function.__name__} in {path.parent.name}/{path.name}"
-    return dg.LocalFileCodeReference(file_path=str(path), line_number=line, label=label)
+    return dg.LocalFileCodeReference(file_path=str(path), line_number=line, label=f"{path.parent.name}/{path.name}")

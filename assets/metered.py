@@ -78,7 +78,6 @@ class MeteredAsset(Recipe):
             tags=tags(self, profile),
             pool=pool(self),
             check_specs=check_specs(self.name, self.checks),
-            io_manager_key="datasets",
             description=inspect.getdoc(self.body),
         )(compute)
         _METERED.add(built.node_def)

@@ -19,6 +19,9 @@ PLAIN = " '/:;=,.-"
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 240, 22, 238, 12, 62
 """The grid: the field of bars and curves within it, from its left to its right and from its top to its bottom."""
+SHOWN_WIDTH = 400
+"""Width of an image on a page, pixels: more than this does not fit beside the labels of an asset's overview."""
+
 LETTER = 3.6
 """Width of a character, in the font of fixed width that labels have."""
 
@@ -137,7 +140,7 @@ def curves(series: Mapping[str, Sequence[Sequence[float]]]) -> str | None:
 def _svg(height: int, legend: Mapping[str, str], parts: Iterable[str]) -> str:
     said = " ".join(f"<tspan fill='{colour}'>{escape(name)}</tspan>" for name, colour in legend.items())
     return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{2 * WIDTH}' fill='{INK}' "
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{SHOWN_WIDTH}' fill='{INK}' "
         f"style='font:6px monospace'><text x='{LEFT}' y='6'>{said}</text>{''.join(parts)}</svg>"
     )
 

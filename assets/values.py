@@ -1,6 +1,7 @@
 """Values of metadata that Dagster's pages can show: finite numbers, integers of 32 bits, small tables."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,8 @@ import dagster as dg
 Metadata = dict[str, Any]
 
 MOST_ROWS = 40
+
+LONG_WORD, PIECE = re.compile(r"\S{41,}"), re.compile(r".{1,40}")
 
 
 def number(value: Any) -> dg.FloatMetadataValue:
@@ -27,12 +30,17 @@ def integer(value: int) -> Any:
 def table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
     """Rows with the same columns, as people read them; of more than `MOST_ROWS` the first, and how many follow."""
     columns = list(rows[0])
-    records = [dg.TableRecord({column: cell(row[column]) for column in columns}) for row in rows[:MOST_ROWS]]
+    records = [dg.TableRecord({column: breakable(cell(row[column])) for column in columns}) for row in rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
         more = f"… and {len(rows) - MOST_ROWS:,} more"
         records.append(dg.TableRecord(dict.fromkeys(columns, "") | {columns[0]: more}))
     schema = dg.TableSchema([dg.TableColumn(column, "string") for column in columns])
     return dg.TableMetadataValue(records, schema)
+
+
+def breakable(text: str) -> str:
+    """A text that a page can break: words that would widen its table for themselves get invisible places to do so."""
+    return LONG_WORD.sub(lambda word: "\u200b".join(PIECE.findall(word[0])), text)
 
 
 def cell(value: Any) -> str:

@@ -13,8 +13,9 @@ from pipelines.engines.local import Engine
 from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.datasets import DatasetIOManager
+from resources.executor import metered_executor
 from resources.launcher import Launcher
-from resources.metering import make_meter, metered_executor
+from resources.metering import make_meter
 from resources.settings import Profile
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -49,14 +50,14 @@ def build_definitions(profile: Profile, extra_assets: Sequence[Any] = (), **reso
         schedules=build_schedules(profile, jobs, full_range(profile)),
         sensors=build_sensors(profile, jobs["corpus_job"], full_range(profile), [declared.name for declared in ASSETS]),
         resources={**build_resources(profile), **resources},
-        executor=metered_executor(profile.ledger_url),
+        executor=metered_executor(profile.ledger_url, profile.prices_path),
     )
 
 
 def build_resources(profile: Profile) -> Mapping[str, dg.ResourceDefinition]:
     """What assets are given. None can be configured from the launchpad: a run must not write into another ledger."""
     return {
-        "datasets": dg.IOManagerDefinition.hardcoded_io_manager(
+        "io_manager": dg.IOManagerDefinition.hardcoded_io_manager(
             DatasetIOManager(profile.store_url, profile.ledger_url), "Finds the versions that a step reads."
         ),
         "engine": dg.ResourceDefinition(
@@ -71,7 +72,7 @@ def build_resources(profile: Profile) -> Mapping[str, dg.ResourceDefinition]:
         ),
         "launcher": dg.ResourceDefinition(
             lambda _: Launcher(profile.launcher.processes),
-            description=f"Trains in {profile.launcher.processes} processes of their own.",
+            description=f"Trains in processes of their own, {profile.launcher.processes} for each model.",
         ),
     }
 

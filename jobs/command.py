@@ -141,7 +141,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _impact(options: argparse.Namespace) -> int:
-    from jobs.impact import impact, impact_table, untouched_line
+    from jobs.impact import impact
+    from jobs.outlook import impact_table, untouched_line
 
     found = impact(chosen_profile())
     if options.json:

@@ -1,7 +1,7 @@
 """Dagster's run launcher, told which process works on a run: `dagster.yaml` names it.
 
 Dagster's own forgets that once the code server that started the process is gone, or the machine was: such a run would
-be at work for ever, and nobody could cancel it. What a run's process does is `resources/metering.py`.
+be at work for ever, and nobody could cancel it. What a run's process does is `resources/executor.py`.
 """
 
 import json

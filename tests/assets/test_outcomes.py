@@ -134,3 +134,13 @@ def test_a_version_with_many_sources_stays_small() -> None:
     metadata = outcome_metadata(stats) | figures_metadata(stats)
 
     assert len(json.dumps([dg.serialize_value(v) for v in metadata.values() if not isinstance(v, int)])) < 60_000
+
+
+def test_long_words_of_a_table_can_be_broken_and_short_ones_are_left_alone() -> None:
+    path = "site-packages/" + "deeply_nested/" * 6
+
+    [record] = table([{"document": path, "text": "short words stay"}]).records
+
+    assert max(map(len, record.data["document"].split("\u200b"))) == 40
+    assert record.data["document"].replace("\u200b", "") == path
+    assert record.data["text"] == "short words stay"

@@ -32,11 +32,11 @@ def test_kept_and_dropped_documents_are_shown_with_the_reason_and_cut(cleaned: D
 
     kept = rows(shown["preview"])
     assert [name for name, _ in kept] == ["file#0"]  # of the first shard that has any
-    assert len(kept[0][1]) == CHARACTERS + 1
+    assert len(kept[0][1].replace("\u200b", "")) == CHARACTERS + 1
     assert rows(shown["preview of what was dropped"]) == [
         ("file#1", "too_short", "6 against 50", "secret"),
         ("file#2", "too_short", "5 against 50", "short"),  # and no third of the same reason
-        ("file#4", "few_alphanumerics", "0 against 0.25", "-" * 80),
+        ("file#4", "few_alphanumerics", "0 against 0.25", f"{'-' * 40}\u200b{'-' * 40}"),
     ]
 
 

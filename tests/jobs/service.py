@@ -83,7 +83,7 @@ class Service:
 
     def start_daemon(self) -> subprocess.Popen[bytes]:
         """A daemon. Runs that were queued are children of its code server."""
-        return self.start("daemon", "dagster._daemon", "run", "--workspace", str(ROOT / "workspace.yaml"))
+        return self.start("daemon", "tests.jobs.quick_daemon", "run", "--workspace", str(ROOT / "workspace.yaml"))
 
     def start_ui(self, *arguments: str) -> subprocess.Popen[bytes]:
         """What `make ui` starts, on this service's port."""

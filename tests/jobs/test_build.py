@@ -73,3 +73,37 @@ def test_parameters_are_part_of_the_code_version() -> None:
     )
 
     assert {name for name in before if before[name] != after[name]} == {"filtered_documents"}
+
+
+@pytest.mark.parametrize("command", [("check", "defs"), ("list", "defs", "--json")])
+def test_dagsters_own_command_line_works_from_the_projects_root(tmp_path: Path, command: tuple[str, ...]) -> None:
+    program = str(Path(sys.executable).with_name("dg"))
+
+    told = subprocess.run(
+        [program, *command],
+        cwd=HOME,
+        env=os.environ | {"DAGSTER_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "check" in command or '"asset_key": "filtered_documents"' in told.stdout
+
+
+def test_every_asset_leads_to_the_code_that_makes_it(definitions: dg.Definitions) -> None:
+    for node in definitions.resolve_asset_graph().asset_nodes:
+        references = node.metadata["dagster/code_references"].code_references
+        asset, *stages = [reference.label for reference in references]
+        assert asset.startswith("assets/") and stages, node.key
+        assert all(Path(reference.file_path).exists() for reference in references)
+
+
+def test_every_asset_has_an_owner_and_the_section_that_steers_it(definitions: dg.Definitions) -> None:
+    nodes = {node.key.to_user_string(): node for node in definitions.resolve_asset_graph().asset_nodes}
+
+    assert all(node.owners == ["team:corpusmill"] for node in nodes.values())
+    assert nodes["filtered_documents"].tags["corpusmill/section"] == "filters"
+    assert [name for name, node in nodes.items() if "corpusmill/section" not in node.tags] == ["unique_documents"]
+    assert {name for name, node in nodes.items() if node.pools == {"gpu"}} == {"pretrained_model"}

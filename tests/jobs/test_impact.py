@@ -14,7 +14,8 @@ import pytest
 from jobs.build import ASSETS
 from jobs.command import main
 from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE
-from jobs.impact import Impact, Outlook, impact
+from jobs.impact import impact
+from jobs.outlook import Impact, Outlook
 from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Version
 from pipelines.prices.book import load_book
