@@ -3,7 +3,7 @@
 from assets.metered import asset
 from pipelines.dataset import Draft
 from pipelines.engines.local import Engine
-from pipelines.health import DRIFT, KEEPS_SOME, ROWS_BALANCE
+from pipelines.health import DRIFT, KEEPS_SOME, NOT_EMPTIED, ROWS_BALANCE
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.ingest.stage import VERSION, ingest
 
@@ -14,7 +14,7 @@ from pipelines.ingest.stage import VERSION, ingest
     shows="documents",
     stage_versions=[VERSION],
     partitioned_by_source=True,
-    checks=[ROWS_BALANCE, KEEPS_SOME, DRIFT],
+    checks=[ROWS_BALANCE, NOT_EMPTIED, KEEPS_SOME, DRIFT],
 )
 def raw_documents(source: Source, config: IngestParams, engine: Engine) -> Draft:
     """Documents as their source holds them, one row each, with a stable id.

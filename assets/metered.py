@@ -28,7 +28,8 @@ from pipelines.engines.local import Engine
 from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
-from pipelines.store import StoreError, digest
+from pipelines.store import Store, StoreError, digest
+from resources.datasets import needs_sources
 from resources.launcher import Launcher
 from resources.metering import lock_owner
 from resources.settings import Profile
@@ -173,7 +174,7 @@ class _Step:
         """All sources, then their pointers, at once."""
         partitions = self._partitions()
         self.meter.ledger.take_lock(RUN_LOCK, self.root_run, lock_owner())
-        self.meter.ledger.open_run(self.root_run, self.profile.digest, lambda: observe(self.profile))
+        self.meter.ledger.open_run(self.root_run, self.profile.digest_of_work, lambda: observe(self.profile))
         for name in self.recipe.inputs:
             for version in self.given[name].versions:
                 refuse_unhealthy(version, self.profile.checks)
@@ -187,12 +188,14 @@ class _Step:
         if not self.recipe.partitioned_by_source:
             return [""]
         if not (self.context.has_partition_key or self.context.has_partition_key_range):
+            raise dg.Failure(needs_sources(self.recipe.name), allow_retries=False)
+        chosen = set(self.context.partition_keys)
+        if not chosen:
             raise dg.Failure(
-                f"{self.recipe.name} needs sources: choose partitions, or start the job with `corpusmill run`, "
-                "which sends all of them",
+                f"{self.recipe.name}: the range of sources is empty; give the first and the last in the order of the "
+                f"profile: {', '.join(self.profile.source_names)}",
                 allow_retries=False,
             )
-        chosen = set(self.context.partition_keys)
         return [source.name for source in self.profile.sources if source.name in chosen]
 
     def _attempt(self, partition: str) -> Version:
@@ -207,7 +210,7 @@ class _Step:
                 source = self.profile.source(partition) if partition else None
                 version = recipe.make(partition, self.given, engine, params=self.params, source=source)
                 before = self.meter.ledger.current(recipe.name, partition)
-                self.checks.look_at(version, before and Version.load(engine.store, before.version))
+                self.checks.look_at(version, _version_of(before, engine.store))
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None and not isinstance(error, LedgerError):  # which may not know the attempt's end
@@ -227,6 +230,14 @@ class _Step:
         if told := attention(version.stats):
             self.context.log.warning(f"{recipe.name}[{partition}]: {told}" if partition else f"{recipe.name}: {told}")
         return version
+
+
+def _version_of(pointer: Pointer | None, store: Store) -> Version | None:
+    """A version to compare with; None where there was none, or where its record is gone."""
+    try:
+        return Version.load(store, pointer.version) if pointer else None
+    except StoreError:
+        return None
 
 
 def _data_version(made: Dataset) -> str:

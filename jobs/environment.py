@@ -1,5 +1,6 @@
 """What a process of ours is told by its environment: the profile, its overrides, Dagster's home. Read here only."""
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -29,7 +30,11 @@ def chosen_profile() -> Profile:
     for category in (dg.BetaWarning, dg.PreviewWarning):  # range runs and Pipes sessions, which our tests cover
         warnings.filterwarnings("ignore", category=category)
     path = Path(os.environ.get(PROFILE_VARIABLE) or HOME / "config" / "demo.yaml")
-    return load_profile(path, json.loads(os.environ.get(SET_VARIABLE) or "[]"))
+    try:
+        overrides = list(map(str, json.loads(os.environ.get(SET_VARIABLE) or "[]")))
+    except (ValueError, TypeError):
+        raise ProfileError(f"{SET_VARIABLE} must be a JSON list such as '[\"dedup.threshold=0.8\"]'") from None
+    return load_profile(path, overrides)
 
 
 def smtp_password() -> str | None:
@@ -42,11 +47,12 @@ def prepare_dagster_home(profile: Profile) -> Path:
 
     It lies beside the profile's ledger where that is a file, so that the runs of two profiles do not mix. Where the
     ledger is in Postgres, so is what Dagster stores, in the same database unless `CORPUSMILL_POSTGRES` names another.
+    Raises `ProfileError` where it cannot be made or written.
     """
     beside = Path(profile.ledger_url.removeprefix("sqlite:///")).parent
     default = beside / "dagster" if profile.ledger_url.startswith("sqlite:///") else HOME / "var" / profile.name
-    home = Path(os.environ.setdefault("DAGSTER_HOME", str(default)))
-    home.mkdir(parents=True, exist_ok=True)
+    home = Path(os.environ.get("DAGSTER_HOME") or default).resolve()
+    os.environ["DAGSTER_HOME"] = str(home)
     shipped = "dagster.yaml"
     if profile.ledger_url.startswith("postgres"):
         if importlib.util.find_spec("dagster_postgres") is None:
@@ -55,7 +61,16 @@ def prepare_dagster_home(profile: Profile) -> Path:
             )
         os.environ.setdefault(POSTGRES_VARIABLE, profile.ledger_url)
         shipped = "dagster-postgres.yaml"
-    _refresh(home / "dagster.yaml", (HOME / "deploy" / shipped).read_text())
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / ".being-prepared").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            _refresh(home / "dagster.yaml", (HOME / "deploy" / shipped).read_text())
+            dg.DagsterInstance.get().dispose()  # two that make the same storage at once would ruin it
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(
+            f"DAGSTER_HOME {home} cannot be used ({error}); make room or set DAGSTER_HOME to another folder"
+        ) from None
     return home
 
 
@@ -66,9 +81,15 @@ def _refresh(settings: Path, shipped: str) -> None:
         first, _, rest = present.partition("\n")
         if not first.startswith(_mark(rest)) and digest(present) != FIRST_SETTINGS:
             return
+    content = f"{_mark(shipped)}: refreshed after an update of corpusmill, until somebody edits it.\n{shipped}"
+    if settings.exists() and settings.read_text() == content:
+        return
     fresh = settings.with_name(f"{settings.name}.{os.getpid()}")
-    fresh.write_text(f"{_mark(shipped)}: refreshed after an update of corpusmill, until somebody edits it.\n{shipped}")
-    fresh.replace(settings)  # other processes may read it meanwhile
+    try:
+        fresh.write_text(content)
+        fresh.replace(settings)  # other processes may read it meanwhile
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _mark(settings: str) -> str:

@@ -82,7 +82,21 @@ def failures(instance: dg.DagsterInstance, run_id: str, *, oom_kill: bool = Fals
             told.setdefault(step, Failure(step, reason, cause_class(error, reason, oom_kill=oom_kill)))
         elif event.is_job_failure:
             of_the_run.append(_of_the_run(event, outside, oom_kill=oom_kill))
+    if told and all(failure.cause == f"error in {ChildProcessCrashException.__name__}" for failure in told.values()):
+        stopped = [failure for failure in of_the_run if failure.cause == PREEMPTED]
+        return stopped or list(told.values())  # whoever told the run to stop told its steps, too
     return list(told.values()) or of_the_run[:1]
+
+
+def failed_checks(instance: dg.DagsterInstance, run_id: str) -> list[tuple[str, str, str]]:
+    """Asset, check and what was found, of every asset check of a run that did not pass."""
+    told = []
+    for event in _events(instance, run_id):
+        if event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            found = event.asset_check_evaluation_data
+            if not found.passed:
+                told.append((found.asset_key.to_user_string(), found.check_name, found.description or ""))
+    return told
 
 
 def cause_class(error: Any, reason: str, *, oom_kill: bool = False) -> str:

@@ -24,6 +24,7 @@ from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import Dataset, Version
 from pipelines.engines.rehearsal import NotDone, Rehearsal, StoreView
 from pipelines.engines.task import Task
+from pipelines.health import refuse_unhealthy
 from pipelines.prices.book import SMALLEST_USD, load_book
 from pipelines.store import Store
 from pipelines.training.work import Report
@@ -43,7 +44,7 @@ def impact(profile: Profile) -> Impact:
 
     Raises `StoreError` where a current version is not whole.
     """
-    ledger = Ledger(profile.ledger_url)
+    ledger = Ledger(profile.ledger_url, settle=False)
     names = {recipe.name for recipe in ASSETS}
     current = [pointer for pointer in ledger.all_current() if pointer.asset in names]
     if not current:
@@ -103,8 +104,9 @@ class _Past:
         return _Work(key, record["stage"], record["cpu_seconds"], rows, stats.get("tokens", 0))
 
     def expect(self, task: Task, place: Place) -> _Work:
-        """What a task will take: by its rows as its stage did, else as any result of this dataset did."""
-        like = list(self._stages[task.stage].values()) or self.done[place]
+        """What a task will take: by its rows as its stage did; where they are not known, as others of this dataset."""
+        own = [] if task.rows else [work for work in self.done[place] if work.stage == task.stage]
+        like = own or list(self._stages[task.stage].values()) or self.done[place]
         measured = [work for work in like if work.seconds is not None]
         if not measured:
             return _Work(task.key, task.stage, None, task.rows, 0)
@@ -163,6 +165,7 @@ class _Forecast:
         self._profile, self._past, self._store = profile, past, store
         self._partitioned = {recipe.name for recipe in ASSETS if recipe.partitioned_by_source}
         self._next: dict[Place, _Next] = {}
+        self._checks: dict[str, StepChecks] = {}
         self._coming: set[str] = set()
         """Keys of results that a dataset before this one is going to do: they are done once."""
 
@@ -226,9 +229,15 @@ class _Forecast:
         source = self._profile.source(partition) if partition else None
         params = recipe.params_of(self._profile)
         try:
+            for data in given.values():
+                for read in data.versions if isinstance(data, Dataset) else ():
+                    refuse_unhealthy(read, self._profile.checks)
             version = recipe.make(partition, given, rehearsal, params=params, source=source)
-            checks = StepChecks(recipe.name, recipe.checks, self._profile.checks)
+            checks = self._checks.setdefault(recipe.name, StepChecks(recipe.name, recipe.checks, self._profile.checks))
             checks.look_at(version, self._past.versions.get((recipe.name, partition)))
+            *others, last = self._profile.source_names if partition else [""]
+            if partition == last and all(self._next[recipe.name, other].version for other in others):
+                checks.look_at_all()
             return version, ""
         except NotDone:
             return None, ""

@@ -127,7 +127,10 @@ def write_files(target: Member, folder: Path) -> None:
     """Write the lock as requirements.txt, the profile as profile.yaml. Raises `LedgerError` rather than overwrite."""
     if target.began is None:
         raise LedgerError(f"{_no_record(target)}, so there is nothing to write")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(f"--write {folder}: {error.strerror}; name a folder") from None
     files = {
         folder / "requirements.txt": target.began.requirements,
         folder / "profile.yaml": f"# The profile of run {target.run}; passwords stand as ***\n{target.began.profile}",

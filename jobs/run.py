@@ -13,7 +13,7 @@ from dagster._core.execution.api import execute_run
 from rich.console import Console
 
 from jobs.build import build_definitions, full_range
-from jobs.failures import failures
+from jobs.failures import failed_checks, failures
 from jobs.progress import Watcher, watching
 from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table, terminal
 from pipelines.costs.account import Account
@@ -55,6 +55,7 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
         with watching(watcher, run.run_id):
             succeeded = _execute(job, run, instance)
         failed = [] if succeeded else failures(instance, run.run_id)
+        warned = failed_checks(instance, run.run_id)
     account = Account.read(ledger, prices)
     costs = dataset_costs(account, ledger.all_current(), store)
     if as_json:
@@ -64,6 +65,7 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
                     "run": run.run_id,
                     "success": succeeded,
                     "failures": [(f.step, f.reason) for f in failed],
+                    "failed_checks": warned,
                     "datasets": [c.record() for c in costs],
                 }
             )
@@ -72,6 +74,8 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
         console.print(cost_table(costs, title="What every dataset cost, US dollars"))
         console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
+    for asset, check, found in warned:
+        console.print(f"! {asset} does not pass {check}: {found}", style="yellow")
     for failure in failed:
         print(f"\n{failure.step} failed: {failure.reason}", file=sys.stderr)
     if not succeeded:

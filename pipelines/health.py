@@ -25,6 +25,9 @@ class CheckParams(Params):
         default=False,
         description="true: any failed check keeps a version from being published, also one that otherwise only warns",
     )
+    allow_emptied: bool = Field(
+        default=False, description="true: a source that held documents may become empty; else it is not published"
+    )
     drift_documents: float = Field(
         default=0.5, gt=0, description="change of the number of documents since the last version that is normal, ratio"
     )
@@ -111,6 +114,17 @@ def _rows_balance(version: Version, _: Version | None, __: CheckParams) -> Findi
     if wrong:
         return Finding(False, "; ".join(wrong))
     return Finding(True, f"{came_in:,} in = {went_out:,} out + {dropped:,} dropped")
+
+
+def _not_emptied(version: Version, before: Version | None, params: CheckParams) -> Finding | None:
+    documents = version.stats.get("documents_in")
+    if documents is None:
+        return None
+    earlier = before.stats.get("documents_in", 0) if before else 0
+    emptied = earlier > 0 and documents == 0 and not params.allow_emptied
+    if emptied:
+        return Finding(False, f"no document came in; the last version had {earlier:,}; is a disk not mounted?")
+    return Finding(True, f"{documents:,} documents came in")
 
 
 def _keeps_some(version: Version, _: Version | None, __: CheckParams) -> Finding | None:
@@ -206,6 +220,9 @@ def _losses(version: Version) -> Sequence[float] | None:
 
 
 ROWS_BALANCE = Check("rows_balance", "Documents in = documents kept + documents dropped.", True, _rows_balance)
+NOT_EMPTIED = Check(
+    "not_emptied", "A source that held documents has not become empty (checks.allow_emptied).", True, _not_emptied
+)
 KEEPS_SOME = Check("keeps_some", "At least one document is kept, if any came in.", False, _keeps_some)
 DROPS_SOME = Check(
     "drops_some",
@@ -229,6 +246,7 @@ LOSS_FALLING = Check(
 
 CHECKS = (
     ROWS_BALANCE,
+    NOT_EMPTIED,
     KEEPS_SOME,
     DROPS_SOME,
     DRIFT,

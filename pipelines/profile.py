@@ -42,6 +42,8 @@ def load(path: Path, model: type[Model], overrides: Sequence[str] = ()) -> Model
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ProfileError(f"there is no profile at {path}") from None
+    except OSError as error:
+        raise ProfileError(f"{path} cannot be read as a profile: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(tree, dict):

@@ -26,6 +26,7 @@ from pipelines.prices.book import PriceError, load_book
 from pipelines.processes import become_subreaper, process_identity
 from pipelines.training.owner import GRACE_SECONDS as TRAINER_GRACE_SECONDS
 from pipelines.usage import UsageReader
+from resources.datasets import needs_sources, run_partitions
 from resources.metering import GRACE_SECONDS, serves_one_run
 from resources.run_launcher import note_worker
 
@@ -49,6 +50,7 @@ class MeteredExecutor(MultiprocessExecutor):
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[Any]:
         run = plan_context.dagster_run
+        _refuse_without_sources(plan_context, execution_plan)
         root_run = run.root_run_id or run.run_id
         become_subreaper()
         alone = serves_one_run()
@@ -84,6 +86,17 @@ class MeteredExecutor(MultiprocessExecutor):
                 ledger.release_lock(RUN_LOCK, root_run)
         told = run_cost(ledger, self._prices, run.run_id)
         yield dg.DagsterEvent.engine_event(plan_context, told, EngineEventData())
+
+
+def _refuse_without_sources(plan_context: Any, execution_plan: Any) -> None:
+    """Fail at once where a step works on sources and the run does not say which: Dagster's own words are no help."""
+    if run_partitions(plan_context.dagster_run.tags):
+        return
+    layer = plan_context.job.get_definition().asset_layer
+    chosen = {key.split("[")[0] for key in execution_plan.step_keys_to_execute}
+    for key in layer.executable_asset_keys:
+        if layer.get(key).partitions_def is not None and key.to_user_string() in chosen:
+            raise dg.Failure(needs_sources(key.to_user_string()), allow_retries=False)
 
 
 def run_cost(ledger: Ledger, prices: Path, run: str) -> str:

@@ -12,12 +12,17 @@ from pipelines.health import CheckParams
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams
 from pipelines.profile import Params, load
+from pipelines.store import digest
 from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
 from pipelines.training.params import PretrainParams
 from resources.automation import AlertParams, RetentionParams, ScheduleParams, TimeZone, WatchParams
 
 HOME = Path(__file__).resolve().parent.parent
 """The project's folder: relative paths of a profile's store, ledger and prices start here."""
+
+
+AROUND_THE_WORK = {"owner", "timezone", "schedules", "watch", "alerts", "retention"}
+"""Keys of the profile that may be edited while a run is at work."""
 
 
 class EngineParams(Params):
@@ -115,6 +120,11 @@ class Profile(Params):
 
     def _with_files(self) -> list[Source]:
         return [source for source in self.sources if source.path and source.reader != "environment"]
+
+    @property
+    def digest_of_work(self) -> str:
+        """SHA-256 of what a run works with: all but the keys that only say when to start and whom to tell."""
+        return digest(self.model_dump(mode="json", exclude=AROUND_THE_WORK))
 
     @property
     def ledger_url(self) -> str:

@@ -18,6 +18,8 @@ from pipelines.prices.book import PriceError, load_book
 from resources.settings import Profile
 
 EVERY_SECONDS = 30
+LONGEST_REASON = 2000
+"""Characters of a reason that are sent; the run's page has all of it."""
 
 
 def failure_alert_sensor(profile: Profile) -> dg.SensorDefinition:
@@ -53,7 +55,7 @@ def failure_message(profile: Profile, run: dg.DagsterRun, why: Sequence[Failure]
     lines = []
     for failure in why:
         at = ", ".join(sources.get(failure.step, []))
-        lines.append(f"{failure.step}{f' [{at}]' if at else ''}: {failure.reason}\nCause: {failure.cause}")
+        lines.append(f"{failure.step}{f' [{at}]' if at else ''}: {_short(failure.reason)}\nCause: {failure.cause}")
     lines.append(f"Run {run.run_id} of {run.job_name}, profile {profile.name}. Cost so far: {cost}.")
     url = f"{profile.alerts.webserver.rstrip('/')}/runs/{run.run_id}" if profile.alerts.webserver else None
     if url:
@@ -65,10 +67,17 @@ def failure_message(profile: Profile, run: dg.DagsterRun, why: Sequence[Failure]
         "url": url,
         "cost": cost,
         "failures": [
-            {"step": f.step, "sources": sources.get(f.step, []), "reason": f.reason, "cause": f.cause} for f in why
+            {"step": f.step, "sources": sources.get(f.step, []), "reason": _short(f.reason), "cause": f.cause}
+            for f in why
         ],
     }
     return Message(f"{profile.name}: {run.job_name} failed ({causes})", "\n".join(lines), facts)
+
+
+def _short(reason: str) -> str:
+    """A reason that every channel takes: not too long, and valid Unicode."""
+    cut = reason if len(reason) <= LONGEST_REASON else f"{reason[:LONGEST_REASON]}…"
+    return cut.encode(errors="replace").decode()
 
 
 def _cost_and_sources(profile: Profile, run: str) -> tuple[str, dict[str, list[str]]]:

@@ -16,6 +16,15 @@ from resources.settings import Profile
 EVERY_SECONDS = 300
 
 
+def _marks(cursor: str | None) -> dict[str, list[int]]:
+    """By asset: the last event up to which all is well, the newest seen, how many were found. None if damaged."""
+    try:
+        told = json.loads(cursor or "{}")
+        return {asset: [int(n) for n in mark] for asset, mark in told.items() if len(mark) == 3}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
 def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition:
     """The sensor for a profile and the names of its assets."""
 
@@ -27,7 +36,7 @@ def audit_sensor(profile: Profile, assets: Sequence[str]) -> dg.SensorDefinition
     )
     def audited(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         ledger = Ledger(profile.ledger_url)
-        marks: dict[str, list[int]] = json.loads(context.cursor or "{}")
+        marks = _marks(context.cursor)
         evaluations, wrong = [], 0
         for asset in assets:
             good, last, told = marks.get(asset, [0, 0, 0])

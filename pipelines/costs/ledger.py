@@ -141,10 +141,11 @@ class Ledger:
     used, they raise `LedgerError`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, settle: bool = True) -> None:
         self.url = url
         self._database = Database(url, metadata)
-        self.settle()
+        if settle:
+            self.settle()
 
     # -- attempts -----------------------------------------------------------------------------------------------
 

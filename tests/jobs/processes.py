@@ -65,9 +65,9 @@ sys.meta_path.insert(0, Patched())
 """sitecustomize of a slow mill: a heartbeat five times a second, and every shard takes its time to be written."""
 
 
-def wait_for(condition: Callable[[], Any], what: str) -> Any:
+def wait_for(condition: Callable[[], Any], what: str, *, seconds: float = LIMIT_SECONDS) -> Any:
     """The first true value of the condition."""
-    deadline = time.monotonic() + LIMIT_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if value := condition():
             return value
@@ -292,7 +292,7 @@ def measured(*command: str) -> int:
 
 
 def again() -> int:
-    """Execute the newest run again, from where it failed, as the button of Dagster's UI does."""
+    """Execute the newest failed run again, from where it failed, as the button of Dagster's UI does."""
     import dagster as dg
     from dagster._core.definitions.reconstruct import ReconstructableRepository
     from dagster._core.execution.api import ReexecutionOptions, execute_job
@@ -301,7 +301,7 @@ def again() -> int:
         str(ROOT / "jobs" / "definitions.py"), "definitions", working_directory=str(ROOT)
     ).get_reconstructable_job("full_job")
     with dg.DagsterInstance.get() as instance:
-        failed = instance.get_runs(limit=1)[0]
+        failed = instance.get_runs(filters=dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]), limit=1)[0]
         with execute_job(
             job.get_subset(asset_selection=failed.asset_selection),
             instance,

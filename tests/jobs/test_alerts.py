@@ -366,14 +366,18 @@ def test_the_password_comes_from_the_environment_only(
 @pytest.mark.slow
 def test_a_killed_step_and_a_terminated_command_are_classed_as_such(tmp_path: Path) -> None:
     for make in mills(tmp_path):
-        for number, cause in ((signal.SIGKILL, "killed"), (signal.SIGTERM, "preempted")):
-            mill = make(cause, slow=0.4)
+        for name, number, cause in (
+            ("step", signal.SIGKILL, "killed"),
+            ("command", signal.SIGTERM, "preempted"),
+            ("all", signal.SIGTERM, "preempted"),  # as a shutdown does
+        ):
+            mill = make(name, slow=0.4)
             run = mill.start("--select", "*clean_documents")
             opened = mill.open_attempt(run, "clean_documents", "web")
             if number is signal.SIGKILL:
                 os.kill(opened.payload["owner"]["pid"], number)
             else:
-                run.signal(number)
+                run.signal(number, to_all=name == "all")
             assert run.end() != 0, run.told
             with dg.DagsterInstance.from_config(str(mill.folder / "dagster")) as instance:
                 (record,) = instance.get_runs()

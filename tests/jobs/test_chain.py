@@ -14,7 +14,7 @@ from pipelines.dataset import Dataset, Version
 from pipelines.engines.local import Engine
 from pipelines.prices.book import load_book
 from pipelines.store import Store
-from resources.settings import Profile
+from resources.settings import Profile, load_profile
 from tests.jobs.corpus import FATES, make_profile
 
 COST_KEYS = {
@@ -281,3 +281,41 @@ def test_the_launchpad_form_names_key_and_range(mill: Mill) -> None:
     assert not result.success
     assert "threshold" in reason(result)
     assert "less than or equal to 1" in reason(result)
+
+
+def test_an_empty_range_of_sources_is_refused_with_their_order(mill: Mill) -> None:
+    start, end = full_range(mill.profile)
+    last, first = full_range(mill.profile).values()
+
+    result = mill.run("raw_documents", tags={start: first, end: last})
+
+    assert (
+        "the range of sources is empty; give the first and the last in the order of the profile: books, web"
+        in reason(result)
+    )
+    assert mill.ledger.history() == []
+
+
+def test_a_lost_record_of_the_version_before_does_not_stop_a_new_one(mill: Mill) -> None:
+    mill.run("raw_documents")
+    lost = mill.dataset("raw_documents", "web").version.id
+    (Path(mill.profile.store_url) / "versions" / f"{lost}.json").unlink()
+    web = Path(mill.profile.source("web").path or "") / "part 1.jsonl"
+    web.write_text(web.read_text() + '{"id": "new", "text": "Something new to read, which nobody has seen before."}\n')
+
+    result = mill.run("raw_documents")
+
+    assert result.success, reason(result)
+    assert mill.dataset("raw_documents", "web").version.id != lost
+
+
+def test_a_run_may_go_on_while_keys_around_the_work_are_edited(mill: Mill) -> None:
+    path = Path(mill.profile.store_url).parent / "profile.yaml"
+
+    def work(override: str) -> str:
+        return load_profile(path, [override]).digest_of_work
+
+    assert (
+        work("alerts.webserver=http://127.0.0.1:3000") == work("timezone=Asia/Kolkata") == mill.profile.digest_of_work
+    )
+    assert work("filters.max_toxicity=0.5") != mill.profile.digest_of_work

@@ -1,6 +1,7 @@
 """What the ledger says after real runs in real processes that were killed, cancelled, or started twice."""
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ import psutil
 import pytest
 
 from jobs.build import build_definitions, full_range
+from jobs.failures import failures
 from pipelines.costs.ledger import RUN_LOCK, Event
 from pipelines.dataset import Version
 from resources.settings import load_profile
@@ -300,6 +302,30 @@ def test_a_failed_source_publishes_nothing_and_executing_again_counts_nothing_tw
     assert {p for p in FOUR if account.made[mill.attempt("raw_documents", p).id]} == {"notes", "web"}
     assert account.buckets().salvaged > 0
     assert_every_dollar_is_in_one_bucket(mill)
+
+
+@pytest.mark.slow
+def test_a_run_that_was_overtaken_by_another_is_not_continued(make_mill: MakeMill) -> None:
+    # Given a run that failed half-way, and another one that has taken in new text since
+    mill = make_mill("mill", slow=0.4)
+    run = mill.start(*CLEANING)
+    opened = mill.open_attempt(run, "clean_documents", "web")
+    psutil.Process(opened.payload["owner"]["pid"]).kill()
+    assert run.end() == 1
+    (mill.folder / "web" / "new.jsonl").write_text(json.dumps({"id": "new", "text": prose(501)}) + "\n")
+    mill.slow = 0
+    mill.run(*CLEANING)
+    known = mill.versions()
+
+    # When the first is executed again from where it failed
+    again = mill.start(program=AGAIN)
+
+    # Then it does not make the old text current again
+    assert again.end() == 1
+    with dg.DagsterInstance.from_config(str(mill.folder / "dagster")) as instance:
+        [failure] = failures(instance, instance.get_runs(limit=1)[0].run_id)
+    assert "was overtaken: run" in failure.reason and "Start a new run" in failure.reason
+    assert mill.versions() == known
 
 
 @pytest.mark.slow

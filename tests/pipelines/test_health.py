@@ -45,6 +45,18 @@ def test_rows_do_not_balance(parts: dict[str, int], dropped: dict[str, int], tol
     assert found(health.ROWS_BALANCE, bad) == health.Finding(False, told)
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "allowed", "passes"),
+    [(16, 0, False, False), (16, 0, True, True), (16, 1, False, True), (0, 0, False, True)],
+)
+def test_a_source_does_not_become_empty_unless_it_may(before: int, now: int, allowed: bool, passes: bool) -> None:
+    finding = found(
+        health.NOT_EMPTIED, version("2", documents_in=now), version("1", documents_in=before), allow_emptied=allowed
+    )
+
+    assert finding.passed is passes
+
+
 @pytest.mark.parametrize(("came_in", "went_out", "passes"), [(20, 1, True), (20, 0, False), (20, 20, True)])
 def test_a_source_keeps_something(came_in: int, went_out: int, passes: bool) -> None:
     assert found(health.KEEPS_SOME, version(documents_in=came_in, documents_out=went_out)).passed is passes
