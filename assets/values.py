@@ -11,7 +11,7 @@ Metadata = dict[str, Any]
 
 MOST_ROWS = 40
 
-LONG_WORD, PIECE = re.compile(r"\S{41,}"), re.compile(r".{1,40}")
+LONG_WORD, PIECE = re.compile(r"\S{25,}"), re.compile(r".{1,24}")
 
 
 def number(value: Any) -> dg.FloatMetadataValue:

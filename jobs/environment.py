@@ -4,6 +4,8 @@ import fcntl
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -17,6 +19,10 @@ PROFILE_VARIABLE, SET_VARIABLE = "CORPUSMILL_PROFILE", "CORPUSMILL_SET"
 PASSWORD_VARIABLE = "CORPUSMILL_SMTP_PASSWORD"
 POSTGRES_VARIABLE = "CORPUSMILL_POSTGRES"
 """Where Dagster's own storage is, for `deploy/dagster-postgres.yaml`: its processes inherit it, no file holds it."""
+
+SQLITE = "dagster.yaml"
+PREPARED = ".corpusmill"
+"""File of a DAGSTER_HOME that is locked while it is prepared, and says when that was done."""
 
 FIRST_SETTINGS = "de831eee78a7a9ae77e68bf66ccd616d8ea298999fe41c2ef3e637992cb2dd3c"
 """Digest of the `dagster.yaml` that was written before its first line said whose it is."""
@@ -53,7 +59,7 @@ def prepare_dagster_home(profile: Profile) -> Path:
     default = beside / "dagster" if profile.ledger_url.startswith("sqlite:///") else HOME / "var" / profile.name
     home = Path(os.environ.get("DAGSTER_HOME") or default).resolve()
     os.environ["DAGSTER_HOME"] = str(home)
-    shipped = "dagster.yaml"
+    shipped = SQLITE
     if profile.ledger_url.startswith("postgres"):
         if importlib.util.find_spec("dagster_postgres") is None:
             raise ProfileError(
@@ -63,15 +69,26 @@ def prepare_dagster_home(profile: Profile) -> Path:
         shipped = "dagster-postgres.yaml"
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with (home / ".being-prepared").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with (home / PREPARED).open("a+") as prepared:
+            fcntl.flock(prepared, fcntl.LOCK_EX)
             _refresh(home / "dagster.yaml", (HOME / "deploy" / shipped).read_text())
-            dg.DagsterInstance.get().dispose()  # two that make the same storage at once would ruin it
+            prepared.seek(0)
+            if shipped == SQLITE and not prepared.read():
+                _make_storage()
+                prepared.write("Dagster's storage has been made.\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(
             f"DAGSTER_HOME {home} cannot be used ({error}); make room or set DAGSTER_HOME to another folder"
         ) from None
     return home
+
+
+def _make_storage() -> None:
+    """Have Dagster make its SQLite files, in a process of its own: two that make them at once would ruin them."""
+    made = subprocess.run([sys.executable, "-m", "dagster", "instance", "info"], capture_output=True, text=True)
+    if made.returncode:
+        *_, last = made.stderr.strip().splitlines() or ["no reason given"]
+        raise OSError(f"Dagster cannot make its storage there: {last}")
 
 
 def _refresh(settings: Path, shipped: str) -> None:

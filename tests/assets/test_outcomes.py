@@ -141,6 +141,6 @@ def test_long_words_of_a_table_can_be_broken_and_short_ones_are_left_alone() -> 
 
     [record] = table([{"document": path, "text": "short words stay"}]).records
 
-    assert max(map(len, record.data["document"].split("\u200b"))) == 40
+    assert max(map(len, record.data["document"].split("\u200b"))) == 24
     assert record.data["document"].replace("\u200b", "") == path
     assert record.data["text"] == "short words stay"
