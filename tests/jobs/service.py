@@ -318,7 +318,10 @@ class _Watched:
 
 
 def _is_service(command: Sequence[str]) -> bool:
-    return bool({"dagster_webserver", "dagster._daemon", "jobs.ui", "grpc", "code-server", "dev"} & set(command))
+    return bool(
+        {"dagster_webserver", "tests.jobs.quick_daemon", "dagster._daemon", "jobs.ui", "grpc", "code-server", "dev"}
+        & set(command)
+    )
 
 
 def services() -> Iterator[Callable[..., Service]]:
