@@ -153,6 +153,11 @@ class Mill:
         assert run.end() == 0, run.told
         return run
 
+    def prepare(self) -> None:
+        """Make Dagster's home, which the first command does once; that belongs to no run."""
+        code = "from jobs.environment import *; prepare_dagster_home(chosen_profile())"
+        subprocess.run([sys.executable, "-c", code], env=self.environment(), cwd=ROOT, check=True)
+
     def environment(self) -> dict[str, str]:
         """What every process of this mill is told."""
         path = os.environ.get("PYTHONPATH", "")

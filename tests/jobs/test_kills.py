@@ -88,6 +88,7 @@ def assert_same_as(uninterrupted: dict, mill: Mill, *assets: str) -> None:
 def test_the_ledger_has_what_the_kernel_counted_start_up_included(make_mill: MakeMill, uninterrupted) -> None:
     mill = make_mill("mill", slow=0.1)
 
+    mill.prepare()
     kernel = kernel_cpu_seconds(mill.start("--select", CHAIN, program=MEASURED))
 
     told = sum(attempt.usage.cpu_seconds for attempt in mill.account().attempts)
@@ -101,6 +102,7 @@ def test_the_ledger_has_what_the_kernel_counted_start_up_included(make_mill: Mak
 def test_a_short_run_misses_no_more_than_the_end_of_the_interpreter(make_mill: MakeMill) -> None:
     mill = make_mill("mill")
 
+    mill.prepare()
     kernel = kernel_cpu_seconds(mill.start("--select", "raw_documents", program=MEASURED))
 
     told = sum(attempt.usage.cpu_seconds for attempt in mill.account().attempts)
