@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 
 from pipelines.costs.ledger import Ledger, Pointer
+from pipelines.dataset import dataset_name
 
 PAGE = 200
 """Events in memory at once."""
@@ -34,9 +35,8 @@ class Unaccounted:
 
     def told(self) -> str:
         """In a sentence."""
-        name = f"{self.asset}[{self.partition}]" if self.partition else self.asset
         by = f"run {self.run[:8]}" if self.run else "no run"
-        return f"{name} by {by} {self.reason}"
+        return f"{dataset_name(self.asset, self.partition)} by {by} {self.reason}"
 
 
 def unaccounted(

@@ -11,7 +11,7 @@ import dagster as dg
 from assets import audit
 from assets.values import table
 from pipelines.dataset import Version
-from pipelines.health import Check, CheckParams, Finding, Unhealthy, name_of
+from pipelines.health import Check, CheckParams, Finding, Unhealthy
 
 STOPS, WARNS = "A version that fails is not published.", "A failure warns; with checks.strict it stops, too."
 
@@ -47,7 +47,7 @@ class StepChecks:
             if not finding.passed and self._stops(check) and not check.of_all:
                 failed.append(f"{check.name}: {finding.told}")
         if failed:
-            raise Unhealthy(f"{name_of(version)} is not published, it fails {'; '.join(failed)}")
+            raise Unhealthy(f"{version.name} is not published, it fails {'; '.join(failed)}")
 
     def look_at_all(self) -> None:
         """Check the sources of the step together. Raises `Unhealthy` as `look_at` does."""

@@ -8,14 +8,12 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets.costs import cost_metadata
-from assets.outcomes import attention, figures_metadata, outcome_metadata
+from assets.outcomes import figures_metadata, outcome_metadata
 from assets.values import Metadata, integer, number, table
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import SCHEMAS, Version
 from pipelines.prices.book import PriceBook, PriceError
-
-__all__ = ["attention", "failure_metadata", "materialization_metadata", "table_schema"]
 
 
 def table_schema(part: str) -> Metadata:

@@ -17,7 +17,8 @@ from assets.audit import evaluation, unaccounted_of_late
 from assets.checks import StepChecks, check_specs
 from assets.config import config_class, params_from
 from assets.graph import definition_metadata, pool, tags
-from assets.metadata import attention, failure_metadata, materialization_metadata
+from assets.metadata import failure_metadata, materialization_metadata
+from assets.outcomes import attention
 from assets.previews import preview_metadata
 from assets.recipe import Narrowing, Recipe
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
@@ -28,7 +29,7 @@ from pipelines.engines.local import Engine
 from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
-from pipelines.store import Store, StoreError, digest
+from pipelines.store import StoreError, digest
 from resources.datasets import needs_sources
 from resources.launcher import Launcher
 from resources.metering import lock_owner
@@ -210,7 +211,7 @@ class _Step:
                 source = self.profile.source(partition) if partition else None
                 version = recipe.make(partition, self.given, engine, params=self.params, source=source)
                 before = self.meter.ledger.current(recipe.name, partition)
-                self.checks.look_at(version, _version_of(before, engine.store))
+                self.checks.look_at(version, Version.find(engine.store, before.version) if before else None)
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None and not isinstance(error, LedgerError):  # which may not know the attempt's end
@@ -228,16 +229,8 @@ class _Step:
         metadata |= preview_metadata(Dataset(recipe.name, (version,), self.engine.store), self.profile.previews)
         self.context.add_asset_metadata(metadata, asset_key=key, partition_key=partition or None)
         if told := attention(version.stats):
-            self.context.log.warning(f"{recipe.name}[{partition}]: {told}" if partition else f"{recipe.name}: {told}")
+            self.context.log.warning(f"{version.name}: {told}")
         return version
-
-
-def _version_of(pointer: Pointer | None, store: Store) -> Version | None:
-    """A version to compare with; None where there was none, or where its record is gone."""
-    try:
-        return Version.load(store, pointer.version) if pointer else None
-    except StoreError:
-        return None
 
 
 def _data_version(made: Dataset) -> str:

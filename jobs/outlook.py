@@ -9,6 +9,7 @@ from rich import box
 from rich.table import Table
 
 from pipelines.costs.report import dollars
+from pipelines.dataset import dataset_name
 
 Outcome = Literal["untouched", "reused", "redone", "at most", "never made", "fails"]
 """untouched: the same version again. reused: another version, all of cached results. redone: these results are to be
@@ -34,7 +35,7 @@ class Outlook:
     @property
     def name(self) -> str:
         """The dataset as people write it."""
-        return f"{self.asset}[{self.partition}]" if self.partition else self.asset
+        return dataset_name(self.asset, self.partition)
 
 
 @dataclass(frozen=True)

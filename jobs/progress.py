@@ -14,6 +14,7 @@ from pipelines.costs.account import Account
 from pipelines.costs.ledger import Event, Ledger
 from pipelines.costs.meter import heartbeats
 from pipelines.costs.report import dollars
+from pipelines.dataset import dataset_name
 from pipelines.prices.book import PriceBook
 
 POLL_SECONDS = 1.0
@@ -93,8 +94,7 @@ def watching(watcher: Watcher, run: str) -> Iterator[None]:
 
 
 def _name(opened: Event) -> str:
-    payload = opened.payload
-    return f"{payload['asset']}[{payload['partition']}]" if payload["partition"] else payload["asset"]
+    return dataset_name(opened.payload["asset"], opened.payload["partition"])
 
 
 def _clock(seconds: float) -> str:

@@ -24,7 +24,7 @@ from jobs.build import ASSETS
 from jobs.progress import QUIET_SECONDS
 from pipelines.costs.meter import OpenAttempt, heartbeats
 from pipelines.costs.provenance import Beginning, installed
-from pipelines.dataset import Dataset, Part, Version
+from pipelines.dataset import Dataset, Part, Version, dataset_name
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Progress
 from pipelines.ingest.params import Source
@@ -85,7 +85,7 @@ class Verdict:
     @property
     def name(self) -> str:
         """The dataset, 'asset' or 'asset[source]'."""
-        return f"{self.asset}[{self.partition}]" if self.partition else self.asset
+        return dataset_name(self.asset, self.partition)
 
     def record(self) -> dict[str, Any]:
         """The verdict as JSON values."""

@@ -20,7 +20,7 @@ from jobs.rebuild import SAME, Verdict, rebuild
 from jobs.tables import dollars, terminal
 from pipelines.costs.ledger import Ledger, LedgerError, Pointer
 from pipelines.costs.provenance import Beginning
-from pipelines.dataset import Version
+from pipelines.dataset import Version, dataset_name
 from pipelines.engines.task import Progress
 from pipelines.prices.book import load_book
 from pipelines.store import Store
@@ -41,7 +41,7 @@ class Member:
     @property
     def name(self) -> str:
         """The dataset, 'asset' or 'asset[source]'."""
-        return _name(self.version.asset, self.version.partition)
+        return self.version.name
 
     def record(self) -> dict[str, Any]:
         """Where it stands in the lineage, as JSON values."""
@@ -84,7 +84,7 @@ def reproduce(
 
 def _only(wanted: str, found: Sequence[Pointer]) -> Pointer:
     if len({pointer.version for pointer in found}) > 1:
-        names = sorted(f"{_name(p.asset, p.partition)}@{p.version[:12]}" for p in found)
+        names = sorted(f"{dataset_name(p.asset, p.partition)}@{p.version[:12]}" for p in found)
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         raise LedgerError(f"{wanted} can be {', '.join(names[:5])}{more}; name one of them")
     return found[0]
@@ -192,10 +192,9 @@ def _verify(target: Member, members: Sequence[Member], profile: Profile, store: 
         console.print(f"  {mark} {verdict.name:<34} {verdict.seconds:7.1f} s   {verdict.outcome}")
 
     def at_work(version: Version, seconds: float, progress: Progress) -> None:
-        name = _name(version.asset, version.partition)
         far = [f"{progress.done}/{progress.total} tasks"] if progress.total else []
         far += [f"{key} {value}" for key, value in progress.extra.items() if key != "unit"]
-        console.print(f"  … {name:<34} {seconds:7.1f} s   {', '.join(far)}", style="dim")
+        console.print(f"  … {version.name:<34} {seconds:7.1f} s   {', '.join(far)}", style="dim")
 
     began = {member.version.id: member.began for member in members}
     verdicts, attempt = rebuild([member.version for member in members], began, profile, store, told, at_work)
@@ -246,7 +245,3 @@ def verdict_table(verdicts: Sequence[Verdict]) -> Table:
             f"{verdict.seconds:.1f}",
         )
     return table
-
-
-def _name(asset: str, partition: str) -> str:
-    return f"{asset}[{partition}]" if partition else asset

@@ -39,6 +39,11 @@ class MixedVersions(ValueError):
     """Inputs of several sources rest on different versions of the same global asset."""
 
 
+def dataset_name(asset: str, partition: str) -> str:
+    """A dataset as people write it: 'asset', or 'asset[source]'."""
+    return f"{asset}[{partition}]" if partition else asset
+
+
 @dataclass(frozen=True)
 class Shard:
     """One object of a part. `rows`: rows of a table, documents of a token shard, 0 for other files."""
@@ -97,6 +102,11 @@ class Version:
     actions: tuple[str, ...] = ()
     stats: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """The dataset that it is a version of."""
+        return dataset_name(self.asset, self.partition)
+
     def record(self) -> dict[str, Any]:
         """The version as JSON values."""
         return {
@@ -124,6 +134,14 @@ class Version:
                 "actions": tuple(record["actions"]),
             }
         )
+
+    @classmethod
+    def find(cls, store: Store, version_id: str) -> "Version | None":
+        """The same, None where the store has none: for who can do without."""
+        try:
+            return cls.load(store, version_id)
+        except StoreError:
+            return None
 
 
 @dataclass(frozen=True)
@@ -261,8 +279,7 @@ def rests_on(consumer: str, inputs: Sequence[Dataset]) -> dict[str, str]:
     seen: dict[str, dict[str, list[str]]] = {}
 
     def note(what: str, which: str, user: Version) -> None:
-        name = f"{user.asset}[{user.partition}]" if user.partition else user.asset
-        seen.setdefault(what, {}).setdefault(which, []).append(name)
+        seen.setdefault(what, {}).setdefault(which, []).append(user.name)
 
     for data in inputs:
         for version in data.versions:
@@ -272,9 +289,9 @@ def rests_on(consumer: str, inputs: Sequence[Dataset]) -> dict[str, str]:
                 note(asset, version_id, version)
             for asset, partition, version_id in version.inputs:
                 if partition:
-                    note(f"{asset}[{partition}]", version_id, version)
+                    note(dataset_name(asset, partition), version_id, version)
             if version.partition:
-                note(f"{data.asset}[{version.partition}]", version.id, version)
+                note(version.name, version.id, version)
                 note(f"the parameters of {data.asset}", _parameters(version), version)
     for asset, by_version in seen.items():
         if len(by_version) > 1:
@@ -334,7 +351,7 @@ def seal(
         params=dict(params or {}),
         code_version=code_version,
         inputs=pins,
-        rests_on=rests_on(f"{asset}[{partition}]" if partition else asset, inputs),
+        rests_on=rests_on(dataset_name(asset, partition), inputs),
         actions=tuple(actions),
         stats=draft.stats,
     )

@@ -79,14 +79,9 @@ def refuse_unhealthy(version: Version, params: CheckParams) -> None:
         finding = check.look(version, None, params)
         if finding and not finding.passed and (check.stops or params.strict) and not check.of_all:
             raise Unhealthy(
-                f"{name_of(version)} cannot be read: its version {version.id[:8]} fails the check {check.name} "
+                f"{version.name} cannot be read: its version {version.id[:8]} fails the check {check.name} "
                 f"({finding.told}); mend the cause and materialize it again"
             )
-
-
-def name_of(version: Version) -> str:
-    """The dataset as people write it."""
-    return f"{version.asset}[{version.partition}]" if version.partition else version.asset
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

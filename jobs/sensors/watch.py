@@ -15,7 +15,7 @@ from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Version
 from pipelines.ingest.records import BadInput
 from pipelines.ingest.watching import Look, is_held_by, look
-from pipelines.store import Store, StoreError, digest
+from pipelines.store import Store, digest
 from resources.settings import Profile
 
 RAW = "raw_documents"
@@ -118,10 +118,7 @@ class _Watch:
 
     def _version(self, name: str) -> Version | None:
         pointer = self._ledger.current(RAW, name)
-        try:
-            return Version.load(self._store, pointer.version) if pointer else None
-        except StoreError:  # gone from the store: made anew by the next run
-            return None
+        return Version.find(self._store, pointer.version) if pointer else None  # one that is gone will be made anew
 
     def _key(self, found: dict[str, Look]) -> str:
         """The same for the same change, however often it is looked at: what there is, and what it would replace."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Pointer
-from pipelines.dataset import Version
+from pipelines.dataset import Version, dataset_name
 from pipelines.store import Store
 
 
@@ -36,7 +36,7 @@ class DatasetCost:
     @property
     def name(self) -> str:
         """The dataset as people write it."""
-        return f"{self.asset}[{self.partition}]" if self.partition else self.asset
+        return dataset_name(self.asset, self.partition)
 
     def record(self) -> dict[str, Any]:
         """JSON values; dollars and quantities as numbers."""

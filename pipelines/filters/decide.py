@@ -84,8 +84,8 @@ def filter_documents(
             for documents, toxic, perplex in zip(shards, toxicity, perplexity, strict=True)
         ]
     )
-    nothing = decision_tally(DOCUMENTS.empty_table(), DOCUMENTS.empty_table(), DECISIONS.empty_table(), {}, {})
-    nothing["kept_beyond"] = dict.fromkeys(RULES, 0)
+    no_scores = pa.chunked_array([], pa.float64())
+    nothing = shard_tally(DOCUMENTS.empty_table(), DECISIONS.empty_table(), no_scores, no_scores, limits)
     stats = added([nothing, *(result.stats for result in results)])
     parts = {"documents": Part("table", ()), "decisions": Part("table", ())}
     return Draft({**parts, **join_parts([result.parts for result in results])}, {**stats, "limits": _as_json(limits)})
@@ -139,16 +139,7 @@ def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
     decisions = decisions_of(documents, toxicity["toxicity"], perplexity["perplexity"], payload)
     kept = documents.filter(decisions["keep"])
     judged = _judged(documents, perplexity["perplexity"], payload)
-    unscreened = documents.filter(pc.is_null(toxicity["toxicity"]))["language"]
-    unlearned = documents.filter(pc.is_null(judged))["language"]
-    tally = decision_tally(
-        documents,
-        kept,
-        decisions,
-        tallies.count_by_language(unscreened),
-        tallies.count_by_language(unlearned),
-    ) | {"kept_beyond": kept_beyond(decisions["keep"], toxicity["toxicity"], judged, payload)}
-    tally["histograms"] |= score_histograms(decisions["keep"], toxicity["toxicity"], judged)
+    tally = shard_tally(documents, decisions, toxicity["toxicity"], judged, payload)
     if tally["documents_in"] != tally["documents_out"] + sum(tally["dropped"].values()):
         raise RuntimeError(
             f"filtering: {tally['documents_in']} documents came in, {tally['documents_out']} were kept and "
@@ -232,22 +223,28 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
     return pc.fill_null(column, float("nan")).to_numpy() if len(column) else np.zeros(0)
 
 
-def decision_tally(
-    documents: pa.Table,
-    kept: pa.Table,
-    decisions: pa.Table,
-    unscreened: dict[str, int],
-    unlearned: dict[str, int],
+def shard_tally(
+    documents: pa.Table, decisions: pa.Table, toxicity: pa.ChunkedArray, judged: pa.ChunkedArray, limits: Limits
 ) -> dict[str, Any]:
-    """Counts of one shard: documents and bytes in and out, dropped by rule, and what was not judged, by language."""
-    rules = decisions["rule"].to_pylist()
-    before, after = text_bytes(documents["text"]), text_bytes(kept["text"])
+    """Counts of one shard: documents and bytes in and out, dropped by rule, what was not judged, by language, kept
+    documents beyond a threshold, and histograms. judged: the perplexities that may decide."""
+    rules, keep = decisions["rule"].to_pylist(), decisions["keep"]
+    before = text_bytes(documents["text"])
+    after = before[np.asarray(keep)]
+    unscreened, unlearned = (documents["language"].filter(pc.is_null(scores)) for scores in (toxicity, judged))
     return {
         "documents_in": documents.num_rows,
-        "documents_out": kept.num_rows,
+        "documents_out": len(after),
         "bytes_in": int(before.sum()),
         "bytes_out": int(after.sum()),
         "dropped": {rule: rules.count(rule) for rule in RULES},
-        "unjudged": {"toxicity": unscreened, "perplexity": unlearned},
-        "histograms": {"text bytes": histogram(SIZE_EDGES, before=before, after=after)},
+        "unjudged": {
+            "toxicity": tallies.count_by_language(unscreened),
+            "perplexity": tallies.count_by_language(unlearned),
+        },
+        "kept_beyond": kept_beyond(keep, toxicity, judged, limits),
+        "histograms": {
+            "text bytes": histogram(SIZE_EDGES, before=before, after=after),
+            **score_histograms(keep, toxicity, judged),
+        },
     }
