@@ -89,7 +89,7 @@ def remove_run(instance: dg.DagsterInstance, run_id: str) -> None:
     """Remove a run with its events and captured output. Nothing happens where it is gone already."""
     if not instance.has_run(run_id):
         return
-    with contextlib.suppress(NotImplementedError):
+    with contextlib.suppress(NotImplementedError):  # log managers of clouds keep what they have
         instance.compute_log_manager.delete_logs(prefix=[run_id])
     instance.delete_run(run_id)
     shard = getattr(instance.event_log_storage, "path_for_shard", None)  # SQLite keeps a file for each run

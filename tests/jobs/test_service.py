@@ -205,12 +205,18 @@ def retry_of(service: Service, run: str) -> str:
     return retries[0]["runId"]
 
 
-def test_a_run_survives_the_daemon_and_queued_ones_wait_for_its_return(make_mill: MakeMill, make_service: MakeService):
-    # Given a run at work, one in the queue, and a daemon that is killed
+def at_work(make_mill: MakeMill, make_service: MakeService) -> tuple[Mill, Service, str]:
+    """A run at work."""
     mill = make_mill("mill", slow=0.4)
     service = make_service(mill)
-    running = service.launch(*CLEANING)
-    service.open_attempt(running, "raw_documents", "books")
+    run = service.launch(*CLEANING)
+    service.open_attempt(run, "raw_documents", "books")
+    return mill, service, run
+
+
+def test_a_run_survives_the_daemon_and_queued_ones_wait_for_its_return(make_mill: MakeMill, make_service: MakeService):
+    # Given a run at work, one in the queue, and a daemon that is killed
+    mill, service, running = at_work(make_mill, make_service)
     queued = service.launch(*CLEANING)
     service.kill("daemon")
 
@@ -223,10 +229,7 @@ def test_a_run_survives_the_daemon_and_queued_ones_wait_for_its_return(make_mill
 
 
 def test_a_run_survives_the_webserver(make_mill: MakeMill, make_service: MakeService):
-    mill = make_mill("mill", slow=0.4)
-    service = make_service(mill)
-    run = service.launch(*CLEANING)
-    service.open_attempt(run, "raw_documents", "books")
+    mill, service, run = at_work(make_mill, make_service)
 
     service.kill("webserver")
     service.start_webserver()
@@ -237,10 +240,7 @@ def test_a_run_survives_the_webserver(make_mill: MakeMill, make_service: MakeSer
 
 
 def test_a_run_survives_its_code_server_and_can_still_be_cancelled(make_mill: MakeMill, make_service: MakeService):
-    mill = make_mill("mill", slow=0.4)
-    service = make_service(mill)
-    run = service.launch(*CLEANING)
-    service.open_attempt(run, "raw_documents", "books")
+    mill, service, run = at_work(make_mill, make_service)
 
     worker(mill, run).parent().kill()
 

@@ -1,6 +1,5 @@
 """The ledger in Postgres: many writers, a server that goes away, and answers that are lost on the way."""
 
-import multiprocessing
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pipelines.costs.database import database_url
 from pipelines.costs.ledger import Ledger, LedgerError, Pointer
 from pipelines.usage import Usage
 from tests.pipelines.costs.test_database import open_attempt
-from tests.pipelines.costs.test_ledger import write_many
+from tests.pipelines.costs.test_ledger import assert_concurrent_writers_lose_nothing
 from tests.postgres import PASSWORD, Postgres, server
 
 pytestmark = pytest.mark.slow
@@ -60,20 +59,8 @@ class Wire:
                 client.sendall(told)
 
 
-def test_eight_concurrent_writers_lose_nothing(postgres: Postgres) -> None:
-    url = postgres.url("writers")
-    spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=write_many, args=(url, number, 25)) for number in range(8)]
-    for writer in writers:  # the first of them makes the tables, the others find them
-        writer.start()
-    for writer in writers:
-        writer.join()
-
-    ledger = Ledger(url)
-    assert [writer.exitcode for writer in writers] == [0] * 8
-    assert len(ledger.events(kinds=("opened",))) == len(ledger.events(kinds=("closed",))) == 200
-    assert len({event.attempt for event in ledger.events(kinds=("opened",))}) == 200
-    assert len(ledger.all_current()) == len(ledger.history()) == 200
+def test_concurrent_writers_lose_nothing(postgres: Postgres) -> None:
+    assert_concurrent_writers_lose_nothing(postgres.url("writers"))
 
 
 def test_a_write_whose_answer_was_lost_is_not_applied_twice(postgres: Postgres) -> None:
