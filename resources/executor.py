@@ -64,7 +64,7 @@ class MeteredExecutor(MultiprocessExecutor):
             try:
                 ledger.take_lock(RUN_LOCK, root_run, process_identity())
             except Busy:
-                plan_context.instance.add_run_tags(run.run_id, {MAX_RETRIES_TAG: "0"})  # it would be refused again
+                _never_again(plan_context)
                 raise
             deadline = threading.Timer(GRACE_SECONDS, _kill_steps)
             deadline.daemon = True
@@ -96,7 +96,13 @@ def _refuse_without_sources(plan_context: Any, execution_plan: Any) -> None:
     chosen = {key.split("[")[0] for key in execution_plan.step_keys_to_execute}
     for key in layer.executable_asset_keys:
         if layer.get(key).partitions_def is not None and key.to_user_string() in chosen:
+            _never_again(plan_context)
             raise dg.Failure(needs_sources(key.to_user_string()), allow_retries=False)
+
+
+def _never_again(plan_context: Any) -> None:
+    """Keep Dagster from starting a refused run again, as it does where no step failed: it would be refused again."""
+    plan_context.instance.add_run_tags(plan_context.run_id, {MAX_RETRIES_TAG: "0"})
 
 
 def run_cost(ledger: Ledger, prices: Path, run: str) -> str:

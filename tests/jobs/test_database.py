@@ -267,7 +267,7 @@ def test_a_full_disk_below_the_ledger_is_told_in_a_sentence(
     told: Any = run.told
     assert "Traceback" not in told
     assert "disk is full" in told
-    assert f"{disk.folder}/ledger.db" in told or f"{mill.folder}/dagster" in told
+    assert f"{disk.folder}/" in told
     assert "finished work is kept" in told.lower()
     disk.resize(100_000)
     mill.wait_until_quiet()

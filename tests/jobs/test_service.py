@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from pipelines.costs.ledger import Event
+from pipelines.processes import ProcessIdentity, is_alive
 from resources.settings import load_profile
 from tests.jobs.corpus import write_profile
 from tests.jobs.processes import Mill, mills, wait_for
@@ -268,7 +269,8 @@ def test_a_run_whose_process_is_killed_fails_and_another_goes_on(
         service.start_daemon()
 
     # Then its steps end, it is marked as failed, and a run is started in its place
-    wait_for(lambda: not psutil.pid_exists(opened.payload["owner"]["pid"]), "the step to end")
+    step = ProcessIdentity(**opened.payload["owner"])
+    wait_for(lambda: not is_alive(step), "the step to end")
     service.wait_for_status(run, "FAILURE")
     retry = retry_of(service, run)
     service.wait_for_status(retry, "SUCCESS")
@@ -281,21 +283,23 @@ def test_a_run_whose_process_is_killed_fails_and_another_goes_on(
     assert_every_dollar_is_in_one_bucket(mill)
 
 
-def test_a_run_whose_step_failed_is_not_started_again(make_mill: MakeMill, make_service: MakeService):
-    # Given a run that failed in a step, and one after it, whose process was killed
+def test_a_run_that_would_fail_again_is_not_started_again(make_mill: MakeMill, make_service: MakeService):
+    # Given a run that failed in a step, one that was refused, and one after them, whose process was killed
     mill = make_mill("mill", slow=0.4)
     service = make_service(mill)
+    failed = service.launch("clean_documents")
+    service.wait_for_status(failed, "FAILURE")
     refused = service.launch("raw_documents", tags={})
     service.wait_for_status(refused, "FAILURE")
     killed = service.launch("raw_documents")
     service.open_attempt(killed, "raw_documents", "books")
     worker(mill, killed).kill()
 
-    # When the second has been started again, Dagster had looked at the first
+    # When the last has been started again, Dagster had looked at the others
     service.wait_for_status(retry_of(service, killed), "SUCCESS")
 
-    assert [run["runId"] for run in service.runs() if run["parentRunId"] == refused] == []
-    assert "Not retrying run since it failed due to an asset or op failure" in service.messages(refused)
+    assert {run["parentRunId"] for run in service.runs()} == {None, killed}
+    assert "Not retrying run since it failed due to an asset or op failure" in service.messages(failed)
 
 
 # -- viewers ------------------------------------------------------------------------------------------------------

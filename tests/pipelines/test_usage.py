@@ -161,8 +161,7 @@ class TestCpuTimeAgainstTheKernel:
             assert all((b - a).cpu_seconds >= 0 for a, b in zip(readings, readings[1:]))
             assert len(readings) > 100
         """)
-        assert usage.cpu_seconds == pytest.approx(truth, rel=0.02)
-        assert usage.cpu_seconds <= truth
+        assert truth * 0.95 < usage.cpu_seconds <= truth  # the interpreter's own end comes after the reading
 
 
 @linux
