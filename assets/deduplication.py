@@ -17,13 +17,15 @@ from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NO_COPIES, ROWS_BALA
     stage_versions=[signatures.VERSION, clusters.VERSION],
     checks=[ROWS_BALANCE, NO_COPIES, DROPS_SOME, DRIFT],
 )
-def duplicate_clusters(clean_documents: Dataset, config: DedupParams, engine: Engine) -> Draft:
+def duplicate_clusters(
+    clean_documents: Dataset, config: DedupParams, engine: Engine, earlier: Dataset | None = None
+) -> Draft:
     """Which documents are copies or near-copies of another one that stays, over all sources.
 
-    Copies are found by hash, near-copies by MinHash; each removed document is similar enough to the one kept in its
-    place, and an earlier source of the profile wins over a later one.
+    Copies are found by hash, near-copies by MinHash or SimHash; each removed document is similar enough to the one kept
+    in its place, and an earlier source of the profile wins over a later one.
     """
-    return find_duplicates(clean_documents, config, engine)
+    return find_duplicates(clean_documents, config, engine, earlier)
 
 
 @asset(

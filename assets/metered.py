@@ -209,9 +209,10 @@ class _Step:
                 engine = self.engine.charged_to(attempt.id)
                 attempt.results, attempt.progress = engine.results, engine.progress
                 source = self.profile.source(partition) if partition else None
-                version = recipe.make(partition, self.given, engine, params=self.params, source=source)
                 before = self.meter.ledger.current(recipe.name, partition)
-                self.checks.look_at(version, Version.find(engine.store, before.version) if before else None)
+                last = Version.find(engine.store, before.version) if before else None
+                version = recipe.make(partition, self.given, engine, params=self.params, source=source, last=last)
+                self.checks.look_at(version, last)
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
             if attempt is not None and not isinstance(error, LedgerError):  # which may not know the attempt's end

@@ -13,10 +13,13 @@ from pipelines.engines.local import Engine
 from pipelines.health import Check
 from pipelines.ingest.params import Source
 from pipelines.profile import Params
-from pipelines.store import digest
+from pipelines.store import Store, digest
 from resources.settings import Profile
 
 Narrowing = Callable[[Profile], Sequence[str]]
+
+EARLIER = Dataset | None
+"""Type of a body's parameter that is given the version before this one, where its parameters ask for `append_only`."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,16 @@ class Recipe:
         *,
         params: Params | None,
         source: Source | None,
+        last: Version | None = None,
     ) -> Version:
         """Run the body for one source ('' for an asset without partitions) and record the version that it made.
 
-        given: what else the body asks for, by name; of a dataset with this partition the body gets only this one.
+        given: what else the body asks for, by name; of a dataset with this partition the body gets only this one. last:
+        the version that stands now, for a body that builds on it.
         """
+        said = params.model_dump(mode="json") if params else {}
+        if source is not None and Source in self.parameters.values():
+            said["source"] = source.model_dump(mode="json", exclude={"path"})  # where this machine has it
         arguments: dict[str, Any] = {}
         for name, kind in self.parameters.items():
             if kind is Source:
@@ -99,14 +107,16 @@ class Recipe:
                 arguments[name] = engine
             elif name == "config":
                 arguments[name] = params
+            elif kind == EARLIER:
+                continue
             else:
                 value = given[name]
                 sliced = isinstance(value, Dataset) and partition and partition in value.partitions
                 arguments[name] = value.of(partition) if sliced else value
+        for name, kind in self.parameters.items():
+            if kind == EARLIER:
+                arguments[name] = self._earlier(engine.store, last, _datasets(arguments), said)
         draft = self.body(**arguments)
-        said = params.model_dump(mode="json") if params else {}
-        if source is not None and Source in self.parameters.values():
-            said["source"] = source.model_dump(mode="json", exclude={"path"})  # where this machine has it
         return seal(
             engine.store,
             draft,
@@ -114,7 +124,28 @@ class Recipe:
             partition=partition,
             params=said,
             code_version=self.code,
-            inputs=[value for value in arguments.values() if isinstance(value, Dataset)],
+            inputs=_datasets(arguments),
             actions=[result.key for result in engine.results],
             volatile_parts=self.volatile_parts,
         )
+
+    def _earlier(
+        self, store: Store, last: Version | None, inputs: Sequence[Dataset], said: Mapping[str, Any]
+    ) -> Dataset | None:
+        """The version to build on: the last one, or that which it was itself built on where it was made of the same, so
+        that making it again changes nothing."""
+        if last is None or not said.get("append_only"):
+            return None
+        made_of = {(data.asset, version.partition, version.id) for data in inputs for version in data.versions}
+        if (made_of, said, self.code) == (
+            {pin for pin in last.inputs if pin[0] != self.name},
+            last.params,
+            last.code_version,
+        ):
+            pins = [pin for asset, _, pin in last.inputs if asset == self.name]
+            last = Version.load(store, pins[0]) if pins else None
+        return Dataset(self.name, (last,), store) if last else None
+
+
+def _datasets(arguments: Mapping[str, Any]) -> list[Dataset]:
+    return [value for value in arguments.values() if isinstance(value, Dataset)]

@@ -1,10 +1,14 @@
-"""Deduplication against datasketch on the same text, and against what the machine can do with the same file.
+"""Deduplication against datasketch on the same text, against what the machine can do with the same file, and, as a
+whole, against its peers; how its memory grows.
 
-Run as `python -m benchmarks.dedup [--quick] [--json]`. The text is that of the installed packages.
+Run as `python -m benchmarks.dedup [--quick] [--json]`, after `python -m benchmarks.peers` made the peers' environments.
+Text is that of the installed packages, and Japanese and Chinese of `../shared/data` where that is. The race of whole
+stages stands in `peers/race.py`, the growth in `growth.py`.
 """
 
 import re
 import statistics
+import sys
 import tempfile
 from functools import partial
 
@@ -13,15 +17,18 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from benchmarks.corpora import SHARED, Corpus, chinese, japanese, packages
+from benchmarks.growth import measure_growth
 from benchmarks.harness import Measurement, installed_texts, main, median_seconds, seconds
-from pipelines.dataset import Dataset, Draft, Part, read_table, seal, write_shard
-from pipelines.dedup.clusters import effective_banding, find_duplicates
-from pipelines.dedup.lsh import find_leaders
+from benchmarks.peers.race import race
+from pipelines.dataset import read_table, write_shard
+from pipelines.dedup.buckets import band_keys, shared_buckets
+from pipelines.dedup.clusters import find_duplicates
+from pipelines.dedup.leaders import Leaders, Prints, Rules, find_leaders
 from pipelines.dedup.minhash import minhash_signatures
 from pipelines.dedup.params import DedupParams
 from pipelines.dedup.signatures import document_signatures
 from pipelines.engines.local import Engine
-from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 from pipelines.text.words import word_batches
 
@@ -29,20 +36,19 @@ CONFIG = DedupParams()
 
 
 def measure(quick: bool) -> list[Measurement]:
-    """All measurements. quick: 15 MB of text instead of 60, and a fifth of the documents in the index."""
-    texts = installed_texts(15 if quick else 60)
-    rows = [
-        {"doc_id": xxhash.xxh3_128_hexdigest(str(n).encode()), "source": "packages", "uri": f"{n}", "text": text}
-        for n, text in enumerate(texts)
-    ]
-    documents = pa.Table.from_pylist(rows, DOCUMENTS)
+    """All measurements. quick: a tenth of the text for the peers and no Japanese and Chinese, 15 MB instead of 60 for
+    the steps, a fifth of the documents in the index, no million documents."""
+    texts = Corpus("packages", "en", pa.array(installed_texts(15 if quick else 60), pa.large_string()))
+    documents = texts.documents
     document_signatures(documents.slice(0, 2), CONFIG)  # compile, build the tables
     return [
         words_against_regular_expression(documents),
         signatures_against_datasketch(documents),
         signatures_against_hashing(documents),
         leaders_against_datasketch(10_000 if quick else 50_000),
-        *whole_step(documents),
+        *whole_step(texts),
+        *whole_stage(quick),
+        *measure_growth(quick),
     ]
 
 
@@ -98,10 +104,21 @@ def leaders_against_datasketch(documents: int) -> Measurement:
     shingles[documents // 2 :, :37] = shingles[: documents - documents // 2, :37]  # every second one nearly a copy
     offsets = np.arange(0, documents * 40 + 1, 40)
     signatures, _ = minhash_signatures(shingles.ravel(), offsets, CONFIG.permutations, CONFIG.seed)
-    banding = effective_banding(CONFIG)
-    order = np.arange(documents)
-    find_leaders(signatures[:2], order[:2], banding, CONFIG.threshold)  # compile
-    ours = documents / median_seconds(lambda: find_leaders(signatures, order, banding, CONFIG.threshold))
+    banding = CONFIG.banding
+    assert banding
+
+    def leaders(rows: np.ndarray) -> Leaders:
+        def keys(start: int, stop: int) -> np.ndarray:
+            found = np.empty((stop - start, len(rows)), np.uint64)
+            band_keys(rows, banding, start, np.arange(len(rows), dtype=np.int32), found)
+            return found
+
+        buckets = shared_buckets(keys, banding.bands, len(rows))
+        addresses = rows.ctypes.data + buckets.members.astype(np.uint64) * np.uint64(rows.strides[0])
+        return find_leaders(Prints(addresses), buckets, Rules(banding.bands, CONFIG.threshold, CONFIG.permutations))
+
+    leaders(signatures[:2])  # compile
+    ours = documents / median_seconds(lambda: leaders(signatures))
     part = documents // 10
     sketches = [
         datasketch.LeanMinHash(scheme="affine32", seed=CONFIG.seed, hashvalues=row) for row in signatures[:part]
@@ -116,25 +133,28 @@ def leaders_against_datasketch(documents: int) -> Measurement:
     return Measurement("leaders", "datasketch MinHashLSH", ours, part / median_seconds(index), "documents/s", 20)
 
 
-def whole_step(documents: pa.Table) -> list[Measurement]:
-    """The whole step on two workers, from stored documents to stored clusters, and again with everything cached."""
-    pieces = [
-        documents.slice(start, 1 + len(documents) // 8) for start in range(0, len(documents), 1 + len(documents) // 8)
-    ]
+def whole_step(texts: Corpus) -> list[Measurement]:
+    """Finding duplicates on two workers, from stored documents to stored clusters, and again with everything cached."""
     first: list[float] = []
     again: list[float] = []
     for _ in range(3):
         with tempfile.TemporaryDirectory() as folder:
-            store = Store(folder)
-            shards = tuple(write_shard(store, "documents", piece) for piece in pieces)
-            draft = Draft({"documents": Part("table", shards)})
-            version = seal(store, draft, asset="clean_documents", partition="packages")
-            clean = Dataset("clean_documents", (version,), store)
-            engine = Engine(store, workers=2)
+            clean = texts.stored(Store(folder), 8)
+            engine = Engine(clean.store, workers=2)
             first.append(seconds(partial(find_duplicates, clean, CONFIG, engine)))
             again.append(seconds(partial(find_duplicates, clean, CONFIG, engine)))
     ours, cached = statistics.median(first), statistics.median(again)
     return [Measurement("whole step, cached", "whole step, two workers", cached, ours, "s", 10, lower_is_better=True)]
+
+
+def whole_stage(quick: bool) -> list[Measurement]:
+    """The race with the peers: 10 MB where quick, else 100 MB, and 20 MB each of Japanese and Chinese."""
+    found = race(packages(10 if quick else 100), quick)
+    if not SHARED.exists():
+        print(f"Japanese and Chinese are left out: there is no folder {SHARED}", file=sys.stderr)
+    elif not quick:
+        found += race(japanese(20), quick) + race(chinese(20), quick)
+    return found
 
 
 def _megabytes(documents: pa.Table) -> float:

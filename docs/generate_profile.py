@@ -64,14 +64,15 @@ def sections() -> Iterator[tuple[str, type[BaseModel]]]:
 def section(heading: str, model: type[BaseModel]) -> str:
     """One section: what the model says about itself, and a table of its keys."""
     told = "" if model is Profile else " ".join((model.__doc__ or "").split()) + "\n\n"
-    rows = [row(name, info, model) for name, info in model.model_fields.items()]
+    above = "" if model is Profile else f"{heading}."
+    rows = [row(name, info, above) for name, info in model.model_fields.items()]
     return f"### {heading}\n\n{told}{COLUMNS}" + "".join(rows)
 
 
-def row(name: str, info: FieldInfo, model: type[BaseModel]) -> str:
-    """The line of one key. A key that opens a section of its own points to it."""
+def row(name: str, info: FieldInfo, above: str) -> str:
+    """The line of one key. A key that opens a section of its own points to it. above: the section that it stands in."""
     inner = _models_in(info.annotation)
-    meaning = info.description or f"see [{name}](#{name})"
+    meaning = info.description or f"see [{above}{name}](#{above.replace('.', '')}{name})"
     cells = (
         f"`{name}`",
         "section" if inner and get_origin(info.annotation) is None else type_of(info.annotation),

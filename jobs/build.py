@@ -9,10 +9,10 @@ from assets import cleaning, deduplication, filtering, ingestion, mixing, tokeni
 from assets.metered import MeteredAsset, refuse_unmetered
 from jobs.schedules import build_jobs, build_schedules
 from jobs.sensors import build_sensors
-from pipelines.engines.local import Engine
 from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.datasets import DatasetIOManager
+from resources.engine import describe_engine, open_engine
 from resources.executor import metered_executor
 from resources.launcher import Launcher
 from resources.metering import make_meter
@@ -61,8 +61,8 @@ def build_resources(profile: Profile) -> Mapping[str, dg.ResourceDefinition]:
             DatasetIOManager(profile.store_url, profile.ledger_url), "Finds the versions that a step reads."
         ),
         "engine": dg.ResourceDefinition(
-            lambda _: Engine(Store(profile.store_url), profile.engine.workers),
-            description=f"Runs shard tasks in {profile.engine.workers} worker processes on this machine.",
+            lambda _: open_engine(profile.engine, Store(profile.store_url)),
+            description=describe_engine(profile.engine),
         ),
         "meter": dg.ResourceDefinition(
             lambda _: make_meter(profile.ledger_url), description="Meters every attempt into the ledger."

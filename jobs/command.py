@@ -76,12 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     impact.add_argument("--set", action="append", metavar="KEY=VALUE", help="what if this parameter changed, as in run")
     impact.set_defaults(command=_impact)
 
+    explain = commands.add_parser("explain", help="what became of one document, and which ones it resembles")
+    explain.add_argument("document", metavar="DOC", help="its id (or 6 digits and more), its uri, or a piece of that")
+    explain.set_defaults(command=_explain)
+
     gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")
     gc.add_argument("--keep", type=int, default=1, metavar="N", help="versions kept of every dataset, the newest first")
     gc.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
     gc.set_defaults(command=_gc)
 
-    for command in (run, cost, impact, gc, reproduce):
+    for command in (run, cost, impact, explain, gc, reproduce):
         command.add_argument(
             "--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's"
         )
@@ -154,6 +158,12 @@ def _impact(options: argparse.Namespace) -> int:
         console.print(untouched_line(found.outlooks))
     console.print(found.sentence())
     return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from jobs.explain import explain  # loads what deduplication compares with
+
+    return explain(options.document, chosen_profile(), as_json=options.json)
 
 
 def _gc(options: argparse.Namespace) -> int:

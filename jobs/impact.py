@@ -35,7 +35,7 @@ from resources.settings import Profile
 Place = tuple[str, str]
 """An asset and its partition, '' where it has none."""
 
-ROW_PER_DOCUMENT = {"documents", "decisions", "signatures", "toxicity", "perplexity", "token_documents"}
+ROW_PER_DOCUMENT = {"documents", "decisions", "index", "toxicity", "perplexity", "token_documents"}
 """Parts that have a row for every document."""
 
 
@@ -232,9 +232,10 @@ class _Forecast:
             for data in given.values():
                 for read in data.versions if isinstance(data, Dataset) else ():
                     refuse_unhealthy(read, self._profile.checks)
-            version = recipe.make(partition, given, rehearsal, params=params, source=source)
+            last_version = self._past.versions.get((recipe.name, partition))
+            version = recipe.make(partition, given, rehearsal, params=params, source=source, last=last_version)
             checks = self._checks.setdefault(recipe.name, StepChecks(recipe.name, recipe.checks, self._profile.checks))
-            checks.look_at(version, self._past.versions.get((recipe.name, partition)))
+            checks.look_at(version, last_version)
             *others, last = self._profile.source_names if partition else [""]
             if partition == last and all(self._next[recipe.name, other].version for other in others):
                 checks.look_at_all()

@@ -32,9 +32,10 @@ from pipelines.ingest.records import BadInput
 from pipelines.overlay import Overlay
 from pipelines.profile import Params, ProfileError
 from pipelines.store import Store
+from resources.engine import open_engine
 from resources.launcher import Launcher
 from resources.metering import make_meter
-from resources.settings import Profile
+from resources.settings import EngineParams, Profile
 
 LOSS_TOLERANCE = 0.02
 """Share by which the loss of a model that was trained again may differ. Weights need not be equal on other hardware."""
@@ -127,21 +128,27 @@ def rebuild(
     with (
         meter.attempt(root_run=run, run=run, step="reproduce", asset="", partition="", role="coordinator") as attempt,
         _scratch(store) as folder,
+        open_engine(_engine_params(profile, store), overlay := Overlay(folder, store)) as engine,
     ):
-        overlay = Overlay(folder, store)
-        engine = Engine(overlay, profile.engine.workers, attempt=attempt.id)
         for version in versions:
             overlay.hold(version)
         for version in versions:
-            begun, work = time.monotonic(), _Rebuilding(version, began[version.id], profile, engine, overlay)
+            begun = time.monotonic()
+            work = _Rebuilding(version, began[version.id], profile, engine.charged_to(attempt.id), overlay)
             with heartbeats(
                 lambda: at_work(version, time.monotonic() - begun, work.engine.progress),  # noqa: B023 - ends with it
                 QUIET_SECONDS,
             ):
                 verdict = work.verdict()
+            attempt.progress.outside_cpu_seconds += work.engine.progress.outside_cpu_seconds
             verdicts.append(replace(verdict, seconds=time.monotonic() - begun))
             tell(verdicts[-1])
     return verdicts, attempt
+
+
+def _engine_params(profile: Profile, store: Store) -> EngineParams:
+    """Other machines don't see the folder of this one that stands before a store elsewhere."""
+    return profile.engine if store.local else profile.engine.model_copy(update={"kind": "local"})
 
 
 @contextmanager
@@ -184,14 +191,22 @@ class _Rebuilding:
         self, version: Version, began: Beginning | None, profile: Profile, engine: Engine, overlay: Overlay
     ) -> None:
         self.version, self.began, self.profile, self.overlay = version, began, profile, overlay
-        self.engine = engine.charged_to(engine.attempt)
+        self.engine = engine
 
     def verdict(self) -> Verdict:
         version = self.version
         try:
             recipe = self._recipe()
             params, source = self._params(recipe), self._source(recipe)
-            made = recipe.make(version.partition, self._given(recipe), self.engine, params=params, source=source)
+            given, earlier = self._given(recipe), self._pinned(recipe.name)
+            made = recipe.make(
+                version.partition,
+                given,
+                self.engine,
+                params=params,
+                source=source,
+                last=earlier[0] if earlier else None,
+            )
         except _OtherCode as error:
             return self._verdict(OTHER_CODE, str(error))
         except BadInput as error:
@@ -247,12 +262,14 @@ class _Rebuilding:
         given: dict[str, Any] = {}
         for name, kind in recipe.parameters.items():
             if kind is Dataset:
-                pins = [pin for asset, _, pin in self.version.inputs if asset == name]
-                pinned = tuple(Version.load(self.overlay.below, pin) for pin in pins)
-                given[name] = Dataset(name, pinned, self.overlay)
+                given[name] = Dataset(name, self._pinned(name), self.overlay)
             elif kind is Launcher:
                 given[name] = Launcher(self.profile.launcher.processes)
         return given
+
+    def _pinned(self, name: str) -> tuple[Version, ...]:
+        pins = [pin for asset, _, pin in self.version.inputs if asset == name]
+        return tuple(Version.load(self.overlay.below, pin) for pin in pins)
 
     # -- what came out ------------------------------------------------------------------------------------------
 

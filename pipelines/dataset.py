@@ -25,7 +25,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     "documents": schemas.DOCUMENTS,
     "rejects": schemas.REJECTS,
     "decisions": schemas.DECISIONS,
-    "signatures": schemas.SIGNATURES,
     "clusters": schemas.CLUSTERS,
     "toxicity": schemas.TOXICITY,
     "perplexity": schemas.PERPLEXITY,
@@ -351,7 +350,7 @@ def seal(
         params=dict(params or {}),
         code_version=code_version,
         inputs=pins,
-        rests_on=rests_on(dataset_name(asset, partition), inputs),
+        rests_on=rests_on(dataset_name(asset, partition), [data for data in inputs if data.asset != asset]),
         actions=tuple(actions),
         stats=draft.stats,
     )

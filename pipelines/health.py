@@ -126,6 +126,8 @@ def _keeps_some(version: Version, _: Version | None, __: CheckParams) -> Finding
     share = _kept_share(version)
     if share is None:
         return None
+    if version.stats.get("only_compared"):
+        return Finding(True, "the source is only compared with (dedup.against): none of its documents goes on")
     return Finding(share > 0, f"{share:.1%} of {version.stats['documents_in']:,} documents kept")
 
 

@@ -49,26 +49,18 @@ DECISIONS = pa.schema(
     ]
 )
 
-SIGNATURES = pa.schema(
-    [
-        DOC_ID,
-        column("exact", pa.binary(16), "128-bit xxh3 of the normalised text"),
-        column("shingles", pa.int64(), "number of distinct shingles; 0: too short to compare"),
-        column("length", pa.int64(), "length of the text, bytes"),
-        column(
-            "minhash", pa.list_(pa.uint32()), "MinHash signature (datasketch scheme affine32); empty if no shingles"
-        ),
-    ]
-)
-
 CLUSTERS = pa.schema(
     [
         DOC_ID,
         column("source", TEXT, "source of the removed document"),
         column("kept_id", TEXT, "document that stays in its place"),
         column("kept_source", TEXT, "source of the document that stays"),
-        column("level", TEXT, "'exact' or 'minhash'"),
-        column("similarity", pa.float64(), "1 for exact copies, else the estimated Jaccard similarity, 0 to 1"),
+        column("level", TEXT, "'exact', 'simhash' or 'minhash'"),
+        column(
+            "similarity",
+            pa.float64(),
+            "0 to 1: 1 for exact copies; Jaccard similarity (minhash); share of equal bits (simhash)",
+        ),
     ]
 )
 

@@ -22,7 +22,8 @@ from pipelines.processes import LINUX, Process, age_seconds, descendants, look, 
 class Usage:
     """Quantities used; never negative. Readings of one process subtract, uses of several processes add.
 
-    cpu_seconds: user and system time over all cores. wall_seconds: time passed (added up over what is added).
+    cpu_seconds: user and system time over all cores. outside_cpu_seconds: the part of it that other machines worked, as
+    they told; no reading of this process tree holds it. wall_seconds: time passed (added up over what is added).
     gpu_seconds: by NVML device name, seconds held, over all devices of the name. gpu_joules: by device name, energy
     measured while held; gpu_seconds_without_energy: the part of gpu_seconds for which no energy was measured.
     peak_memory_bytes: see `UsageReader`; sums and differences keep the larger, respectively the later, peak.
@@ -37,6 +38,7 @@ class Usage:
     peak_memory_bytes: int = 0
     read_bytes: int = 0
     written_bytes: int = 0
+    outside_cpu_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -85,6 +87,7 @@ class Usage:
             peak_memory_bytes=peak_memory_bytes,
             read_bytes=self.read_bytes + sign * other.read_bytes,
             written_bytes=self.written_bytes + sign * other.written_bytes,
+            outside_cpu_seconds=sum_of(self.outside_cpu_seconds, other.outside_cpu_seconds),
         )
 
 

@@ -25,10 +25,35 @@ AROUND_THE_WORK = {"owner", "timezone", "schedules", "watch", "alerts", "retenti
 """Keys of the profile that may be edited while a run is at work."""
 
 
+class SparkParams(Params):
+    """The Spark application of `kind: spark`. It starts with the first task of a step that has to be done."""
+
+    master: str | None = Field(
+        default=None,
+        pattern=r"^(local(\[.+\])?|local-cluster\[.+\]|(spark|k8s)://.+|yarn)$",
+        description="Spark's master, such as spark://host:7077 or yarn; null: this machine, with engine.workers cores",
+    )
+    conf: dict[str, str] = Field(
+        default={}, description="Spark's own properties, such as spark.executor.memory; they win over the project's"
+    )
+
+    @field_validator("conf", mode="before")
+    @classmethod
+    def _yaml_values(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {key: str(v).lower() if isinstance(v, bool) else str(v) for key, v in value.items()}
+
+
 class EngineParams(Params):
     """Where shard tasks run."""
 
+    kind: Literal["local", "spark"] = Field(
+        default="local",
+        description="'local', worker processes on this machine, or 'spark'; results do not depend on it",
+    )
     workers: int = Field(default=2, ge=1, le=1024, description="worker processes; results do not depend on it")
+    spark: SparkParams = SparkParams()
 
 
 class LauncherParams(Params):
@@ -97,11 +122,18 @@ class Profile(Params):
             "tokenizer.sources": self.tokenizer.sources,
             "mixture.shares": list(self.mixture.shares),
             "watch.sources": self.watch.sources or [],
+            "dedup.against": self.dedup.against,
         }
         for key, named in naming.items():
             for name in named:
                 if name not in names:
                     raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
+        for key in ("reference_sources", "tokenizer.sources", "mixture.shares"):
+            if only_compared := [name for name in naming[key] if name in self.dedup.against]:
+                raise ValueError(
+                    f"{key} names {only_compared[0]!r}, of which nothing goes on: dedup.against names it too; take it "
+                    "out of one of them"
+                )
         for name in self.watch.sources or []:
             if name not in [source.name for source in self._with_files()]:
                 raise ValueError(f"watch.sources names {name!r}, which reads no folder of its own; leave it out")

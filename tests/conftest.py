@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
+from hypothesis import settings
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 
 from pipelines.store import Store
+
+settings.register_profile("compiled", deadline=None)  # the first call of a kernel compiles it
+settings.load_profile("compiled")
 
 
 @pytest.fixture

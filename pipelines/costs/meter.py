@@ -68,17 +68,24 @@ class Meter:
         role: see `Ledger.open_attempt`; 'coordinator' makes all of it overhead.
         """
         startup, begun = self._startup, self._mark
-
-        def used() -> Usage:
-            return startup + (self._read() - begun)
-
         attempt_id = self.ledger.open_attempt(
-            root_run=root_run, run=run, step=step, asset=asset, partition=partition, role=role, usage=used()
+            root_run=root_run,
+            run=run,
+            step=step,
+            asset=asset,
+            partition=partition,
+            role=role,
+            usage=startup + (self._read() - begun),
         )
         attempt = OpenAttempt(attempt_id, run)
         status, error = "failed", None
+
+        def used(now: Usage) -> Usage:
+            outside = attempt.progress.outside_cpu_seconds
+            return startup + (now - begun) + Usage(cpu_seconds=outside, outside_cpu_seconds=outside)
+
         try:
-            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, used(), vars(attempt.progress))):
+            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, used(self._read()), vars(attempt.progress))):
                 yield attempt
             status = "done"
         except Exception as exception:
@@ -89,7 +96,7 @@ class Meter:
             raise
         finally:
             now = self._read()
-            attempt.usage, self._mark = startup + (now - begun), now
+            attempt.usage, self._mark = used(now), now
             outcome = attempt.outcome | {"results": attempt._results(), "startup": startup.cpu_seconds}
             if error is not None:
                 outcome["error"] = error
@@ -104,7 +111,8 @@ class Meter:
             for usage in self._latest_usages(run):
                 recorded = recorded + usage
             tree = self._read() - self._mark
-            return Usage(cpu_seconds=max(0.0, tree.cpu_seconds - recorded.cpu_seconds), wall_seconds=tree.wall_seconds)
+            in_tree = recorded.cpu_seconds - recorded.outside_cpu_seconds
+            return Usage(cpu_seconds=max(0.0, tree.cpu_seconds - in_tree), wall_seconds=tree.wall_seconds)
 
         attempt_id = self.ledger.open_attempt(
             root_run=root_run, run=run, step=f"run:{job}", asset="", partition="", role="coordinator", usage=overhead()

@@ -1,231 +1,286 @@
 """Which documents go, and which one stays in place of each, over all sources at once.
 
-Signatures come from `signatures.py`, the order in which documents are asked from `priority.py`; `unique.py` removes.
+Signatures come from `signatures.py`, the order in which documents are asked from `priority.py`, how they are compared
+from `comparison.py`; `unique.py` removes. For many machines: `spark_clusters.py`.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.dataset import Dataset, Draft, Part
-from pipelines.dedup.lsh import KEPT, Banding, banding_for, find_leaders
+from pipelines.dataset import Dataset, Draft, Part, Shard
+from pipelines.dedup.comparison import Comparison, leaders_among
+from pipelines.dedup.index import Index
+from pipelines.dedup.leaders import KEPT, LEVELS
+from pipelines.dedup.outcome import LARGEST_CLUSTERS, Outcome, removed_rows, stayed
 from pipelines.dedup.params import DedupParams
-from pipelines.dedup.priority import Signatures, load_signatures
+from pipelines.dedup.priority import order_of_priority
 from pipelines.dedup.signatures import COUNTS, signature_tasks
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Result, Stats, Task
 from pipelines.histograms import SIZE_EDGES, histogram
 from pipelines.schemas import CLUSTERS
 
-VERSION = 2
-LARGEST_CLUSTERS = 10
-LEVELS = ("exact", "minhash")
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """How documents are compared. sources: (name, number of signature shards) in the order of the profile."""
-
-    sources: tuple[tuple[str, int], ...]
-    exact: bool
-    banding: Banding | None
-    threshold: float
-
-    def parameters_that_matter(self) -> dict[str, Any]:
-        """The part of it that belongs in the task's key; without banding there is no MinHash level."""
-        minhash = None
-        if self.banding:
-            minhash = {"threshold": self.threshold, "bands": self.banding.bands, "rows": self.banding.rows}
-        return {"sources": [list(source) for source in self.sources], "exact": self.exact, "minhash": minhash}
+VERSION = 3
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """For each document in order of priority: the position of the kept one in its place (`KEPT`: it stays), by which of
-    the `LEVELS`, how similar. compared, similar: pairs looked at, and how many reached the threshold."""
+    """For each document in order of priority: the position of the one that stays instead (`KEPT`: it stays itself), by
+    which of the `LEVELS`, how similar. order: its row in the index. fixed: how many, first in order, are only compared
+    with. compared, similar, cut: see `Leaders`."""
 
-    leader: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int64]
+    fixed: int
+    leader: npt.NDArray[np.int32]
     level: npt.NDArray[np.int8]
     similarity: npt.NDArray[np.float64]
     compared: int = 0
     similar: int = 0
+    cut: int = 0
+
+    @property
+    def removed(self) -> npt.NDArray[np.int64]:
+        """Positions of the documents that go."""
+        return np.flatnonzero(self.leader != KEPT)
 
 
-def find_duplicates(clean_documents: Dataset, config: DedupParams, engine: Engine) -> Draft:
-    """Removed documents (part "clusters", schema CLUSTERS), one shard per source in the order of the partitions.
+def find_duplicates(
+    clean_documents: Dataset, config: DedupParams, engine: Engine, earlier: Dataset | None = None
+) -> Draft:
+    """Removed documents (part "clusters", schema CLUSTERS) and what all were compared by (part "index").
 
-    Each row names the document that is kept instead, of the same or of another source; rows are sorted by doc_id, so a
-    source in which nothing changed keeps its shard. Stats tell the order of sources, counts by level and source, and
-    the parameters, which `drop_duplicates` reads. Memory: see `load_signatures`.
+    Both have a shard for every documents shard, in the order of sources and shards, so where nothing changed a shard
+    stays what it was. Each row of "clusters" names the document that is kept instead, of the same or of another source.
+    Stats tell the order of sources, counts by level and source, and the parameters, which `drop_duplicates` reads.
+    earlier: the last version of these clusters; in append-only mode what it kept stays, if it was made with the same
+    parameters. Memory: see `assign`.
     """
     results = engine.map(signature_tasks(clean_documents, config))
-    objects = tuple(shard.object for result in results for shard in result.parts["signatures"].shards)
-    shards_of = {name: len(clean_documents.of(name).shards("documents")) for name in clean_documents.partitions}
-    banding = effective_banding(config) if config.minhash else None
-    comparison = Comparison(tuple(shards_of.items()), config.exact, banding, config.threshold)
+    sources = [(name, len(clean_documents.of(name).shards("documents"))) for name in clean_documents.partitions]
+    labels = [f"{name}-{number:05}.arrow" for name, count in sources for number in range(count)]
+    index = tuple(
+        replace(result.parts["index"].shards[0], name=label) for result, label in zip(results, labels, strict=True)
+    )
+    history = _history(earlier, config)
+    comparison = Comparison.of(config, sources, len(history[0]))
     found = engine.run(
         Task(
             run=run,
             stage="dedup.clusters",
             version=VERSION,
             params=comparison.parameters_that_matter(),
-            inputs=objects,
+            inputs=tuple(shard.object for shard in index),
+            broadcast=tuple(shard.object for part in history for shard in part),
             payload=comparison,
+            on_spark=run_on_spark,
             rows=clean_documents.rows("documents"),
         )
     )
     clusters = found.parts.get("clusters", Part("table", ()))
-    counts = _add_counts(comparison.sources, results)
     documents_in = clean_documents.rows("documents")
     if found.stats["documents_in"] != documents_in or documents_in != found.stats["documents_out"] + clusters.rows:
         raise RuntimeError(
             f"duplicate clusters: {documents_in} documents went in, but {found.stats['documents_out']} kept and "
             f"{clusters.rows} removed were counted"
         )
-    stats = {"sources": list(shards_of), "parameters": config.model_dump(), **found.stats, **counts}
-    return Draft({"clusters": clusters}, stats)
+    stats = {
+        "sources": [name for name, _ in sources],
+        "shards": dict(sources),
+        "parameters": config.model_dump(),
+        **found.stats,
+        **_add_counts(sources, results),
+    }
+    return Draft({"clusters": clusters, "index": Part("files", index)}, stats)
 
 
-def effective_banding(config: DedupParams) -> Banding:
-    """Bands and rows as given, else those that follow from the threshold."""
-    if config.bands is not None and config.rows is not None:
-        return Banding(config.bands, config.rows)
-    return banding_for(config.threshold, config.permutations, config.missed_pair_weight)
+def _history(earlier: Dataset | None, config: DedupParams) -> tuple[list[Shard], list[Shard]]:
+    """Index and clusters of the version whose kept documents stay; nothing where it compared in another way."""
+    if not config.append_only or earlier is None or earlier.version.stats.get("parameters") != config.model_dump():
+        return [], []
+    return earlier.shards("index"), earlier.shards("clusters")
 
 
 def run(inputs: Inputs, comparison: Comparison) -> Iterable[Made]:
-    """The part "clusters" of all sources, one shard each, and the counts."""
-    signatures = load_signatures(inputs, [count for _, count in comparison.sources])
-    assignment = assign(signatures, comparison)
-    check(signatures, assignment, comparison)
-    names = [name for name, _ in comparison.sources]
-    for index in range(len(names)):
-        yield "clusters", _removed_of_source(index, names, signatures, assignment)
-    yield Stats(_statistics(names, signatures, assignment, comparison))
+    """The part "clusters", a table for every index file, and the counts."""
+    shards = sum(count for _, count in comparison.sources)
+    index = Index.open([inputs.path(i) for i in range(shards)])
+    assignment = assign(index, comparison, kept_before(index, inputs, comparison))
+    outcome = outcome_of(index, assignment, comparison)
+    outcome.check(comparison)
+    for table in removed_by_shard(index, assignment, comparison):
+        yield "clusters", table
+    yield Stats(outcome.stats(comparison))
 
 
-def assign(signatures: Signatures, comparison: Comparison) -> Assignment:
+def run_on_spark(session: "SparkSession", inputs: Inputs, comparison: Comparison) -> Iterable[Made]:
+    """The same, made by the executors of a Spark session."""
+    from pipelines.dedup import spark_clusters
+
+    return spark_clusters.run(session, inputs, comparison)
+
+
+def kept_before(index: Index, inputs: Inputs, comparison: Comparison) -> npt.NDArray[np.bool_]:
+    """Which documents the earlier version kept: the same id, and still the same text."""
+    kept = np.zeros(len(index), np.bool_)
+    shards, starts = comparison.earlier, index.starts
+    place = {inputs.objects[i]: i for i in range(len(index.shards))}
+    others = []
+    for number in range(shards):
+        before = Index.open([inputs.broadcast_path(number)]).shards[0].select(["doc_id", "exact"])
+        stays = stayed(before["doc_id"], inputs.broadcast_table(shards + number, ["doc_id"])["doc_id"])
+        here = place.get(inputs.broadcast_objects[number])
+        if here is None:
+            others.append(before.filter(stays))
+        else:
+            kept[starts[here] : starts[here + 1]] = stays.to_numpy()
+    if others:
+        gone = pa.concat_tables(others)
+        found = pc.index_in(index.column("doc_id"), value_set=gone["doc_id"].combine_chunks())
+        same = pc.equal(index.column("exact"), gone["exact"].take(found))
+        kept |= pc.fill_null(same, False).to_numpy()
+    return kept
+
+
+def assign(index: Index, comparison: Comparison, kept_before: npt.NDArray[np.bool_]) -> Assignment:
     """Who stands for whom. Exact copies are collapsed first, so their number costs no comparison of signatures.
 
-    A copy of a document that a similar one replaces goes with it, at level "minhash" and its similarity.
+    A copy of a document that a similar one replaces goes with it, at the level and similarity of that one. Memory: 60
+    to 180 bytes per document, more the more of them share a bucket; signatures are read where they lie.
     """
-    documents = len(signatures)
-    leader = np.full(documents, KEPT, np.int64)
-    level = np.zeros(documents, np.int8)
-    similarity = np.ones(documents, np.float64)
-    copies = _exact_leaders(signatures.exact) if comparison.exact else leader.copy()
-    compared = similar = 0
-    if comparison.banding:
-        positions = np.flatnonzero((copies == KEPT) & (signatures.rows >= 0))
-        found = find_leaders(signatures.minhash, signatures.rows[positions], comparison.banding, comparison.threshold)
-        removed = found.leader != KEPT
-        leader[positions[removed]] = positions[found.leader[removed]]
-        similarity[positions[removed]] = found.similarity[removed]
-        level[positions[removed]] = LEVELS.index("minhash")
-        compared, similar = found.compared, found.similar
-    copied = np.flatnonzero(copies != KEPT)
-    originals = copies[copied]
-    leader[copied] = np.where(leader[originals] == KEPT, originals, leader[originals])
-    level[copied], similarity[copied] = level[originals], similarity[originals]
-    return Assignment(leader, level, similarity, compared, similar)
+    ranks = comparison.ranks(_source_of_row(index, comparison), kept_before)
+    fixed, settled = int(np.count_nonzero(ranks == 0)), int(np.count_nonzero(ranks <= 1))
+    order = order_of_priority(index, ranks)
+    del ranks
+    documents = len(order)
+    leader = np.full(documents, np.int32(KEPT))
+    if comparison.exact:
+        _lead_copies(index.exact(0)[order], index.exact(1)[order], leader, fixed, settled)
+    level, similarity = np.zeros(documents, np.int8), np.ones(documents, np.float64)
+    copies = np.flatnonzero(leader != KEPT)
+    originals = leader[copies]
+    rest = np.flatnonzero((leader == KEPT) & (index.numbers("shingles")[order] > 0))
+    members, found = leaders_among(index, order[rest], comparison, *np.searchsorted(rest, [fixed, settled]).tolist())
+    gone = found.leader != KEPT
+    positions = rest[members[gone]]
+    leader[positions] = rest[members[found.leader[gone]]]
+    level[positions], similarity[positions] = found.level[gone], found.similarity[gone]
+    leader[copies] = np.where(leader[originals] == KEPT, originals, leader[originals])
+    level[copies], similarity[copies] = level[originals], similarity[originals]
+    return Assignment(order, fixed, leader, level, similarity, found.compared, found.similar, found.cut)
 
 
-def check(signatures: Signatures, assignment: Assignment, comparison: Comparison) -> None:
-    """Raise `RuntimeError` unless every removed document has a kept, similar one and no exact copies are kept."""
-    removed = assignment.leader != KEPT
-    if (assignment.leader[assignment.leader[removed]] != KEPT).any():
-        raise RuntimeError("duplicate clusters: a document was removed in favour of one that is removed itself")
-    if (assignment.similarity[removed] < comparison.threshold - 1e-9).any():
-        raise RuntimeError("duplicate clusters: a document was removed that is less similar than the threshold")
-    if comparison.exact and copies_left(signatures, assignment):
-        raise RuntimeError("duplicate clusters: two exact copies are both kept")
+def _source_of_row(index: Index, comparison: Comparison) -> npt.NDArray[np.int32]:
+    return np.repeat(comparison.source_of_file, np.diff(index.starts))
 
 
-def copies_left(signatures: Signatures, assignment: Assignment) -> int:
-    """Documents that stay although one with the same normalised text stays too. Texts without words don't count."""
-    kept = signatures.exact[(assignment.leader == KEPT) & signatures.exact.any(axis=1)]
-    return len(kept) - len(np.unique(kept, axis=0))
+def copies_left(index: Index, assignment: Assignment) -> int:
+    """Documents that stay although one with the same text stays too. Texts without content don't count, nor do those
+    that are only compared with."""
+    stay = np.flatnonzero(assignment.leader == KEPT)
+    rows = assignment.order[stay[stay >= assignment.fixed]]
+    leader = np.full(len(rows), np.int32(KEPT))
+    _lead_copies(index.exact(0)[rows], index.exact(1)[rows], leader, 0, 0)
+    return int(np.count_nonzero(leader != KEPT))
 
 
-def _exact_leaders(exact: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Position of the first document with the same hash, `KEPT` for the first itself and for empty texts (zeros)."""
-    leader = np.full(len(exact), KEPT, np.int64)
-    with_text = np.flatnonzero(exact.any(axis=1))
-    by_hash = with_text[np.lexsort((exact[with_text, 1], exact[with_text, 0]))]  # stable: priority within a hash
-    same = (exact[by_hash[1:]] == exact[by_hash[:-1]]).all(axis=1)
-    group_start = (
-        np.maximum.accumulate(np.where(np.r_[True, ~same], np.arange(len(by_hash)), 0)) if len(by_hash) else by_hash
+def _lead_copies(
+    first: npt.NDArray[np.uint64],
+    second: npt.NDArray[np.uint64],
+    leader: npt.NDArray[np.int32],
+    fixed: int,
+    settled: int,
+) -> None:
+    """Write the position of the first document with the same hash (two halves); zeros are nobody's copy."""
+    _lead_equal(first, second, np.argsort(first, kind="stable"), leader, fixed, settled)
+
+
+@numba.njit(nogil=True, cache=True)
+def _lead_equal(first, second, by_hash, leader, fixed, settled) -> None:  # type: ignore[no-untyped-def]
+    start = 0
+    for i in range(len(by_hash)):
+        document = by_hash[i]
+        if first[document] != first[by_hash[start]]:
+            start = i
+        if document < fixed or (first[document] == 0 and second[document] == 0):
+            continue
+        for k in range(start, i):  # the first of them, but where two hashes share a half
+            original = by_hash[k]
+            if second[original] == second[document]:
+                if document >= settled or original < fixed:
+                    leader[document] = original
+                break
+
+
+def removed_by_shard(index: Index, assignment: Assignment, comparison: Comparison) -> Iterable[pa.Table]:
+    """The removed documents (schema CLUSTERS) of every index file, in its order."""
+    removed = assignment.removed
+    rows = assignment.order[removed]
+    by_row = np.argsort(rows)
+    removed, rows = removed[by_row], rows[by_row]
+    leaders = assignment.order[assignment.leader[removed]]
+    kept_ids = (
+        index.column("doc_id").take(pa.array(leaders)) if len(leaders) else pa.chunked_array([], pa.large_string())
     )
-    firsts = by_hash[group_start]
-    leader[by_hash] = np.where(firsts == by_hash, KEPT, firsts)
-    return leader
+    sources = _source_of_row(index, comparison)
+    cuts, starts = np.searchsorted(rows, index.starts), index.starts
+    for number, (shard, source) in enumerate(zip(index.shards, comparison.source_of_file, strict=True)):
+        start, stop = int(cuts[number]), int(cuts[number + 1])
+        if start == stop:
+            yield CLUSTERS.empty_table()
+            continue
+        there = slice(start, stop)
+        yield removed_rows(
+            shard["doc_id"].take(pa.array(rows[there] - starts[number])),
+            comparison.names[source],
+            kept_ids.slice(start, stop - start),
+            sources[leaders[there]],
+            assignment.level[removed[there]],
+            assignment.similarity[removed[there]],
+            comparison,
+        )
 
 
-def _removed_of_source(index: int, names: list[str], signatures: Signatures, assignment: Assignment) -> pa.Table:
-    positions = np.flatnonzero((signatures.sources == index) & (assignment.leader != KEPT))
-    leaders = assignment.leader[positions]
-    if not len(positions):
-        return CLUSTERS.empty_table()
-    table = pa.table(
-        {
-            "doc_id": signatures.doc_ids.take(pa.array(positions)),
-            "source": pa.array([names[index]], pa.large_string()).take(pa.array(np.zeros(len(positions), np.int64))),
-            "kept_id": signatures.doc_ids.take(pa.array(leaders)),
-            "kept_source": pa.array(names, pa.large_string()).take(pa.array(signatures.sources[leaders])),
-            "level": pa.array(LEVELS, pa.large_string()).take(pa.array(assignment.level[positions])),
-            "similarity": assignment.similarity[positions],
-        }
-    )
-    return table.sort_by("doc_id")
-
-
-def _statistics(
-    names: list[str], signatures: Signatures, assignment: Assignment, comparison: Comparison
-) -> dict[str, Any]:
-    removed = np.flatnonzero(assignment.leader != KEPT)
-    leaders = assignment.leader[removed]
-    by_level = np.zeros((len(names), len(LEVELS)), np.int64)
-    np.add.at(by_level, (signatures.sources[removed], assignment.level[removed]), 1)
-    overlap = np.zeros((len(names), len(names)), np.int64)
-    np.add.at(overlap, (signatures.sources[removed], signatures.sources[leaders]), 1)
+def outcome_of(index: Index, assignment: Assignment, comparison: Comparison) -> Outcome:
+    """What was decided, counted."""
+    count, order = len(comparison.sources), assignment.order
+    sources, lengths = _source_of_row(index, comparison)[order], index.numbers("length")[order] if len(order) else order
+    removed = assignment.removed
+    leaders, levels = assignment.leader[removed], assignment.level[removed]
+    shape = (count, count, len(LEVELS))
+    cells = np.ravel_multi_index((sources[removed], sources[leaders], levels), shape) if count else leaders
+    removed_bytes, least = np.zeros(count, np.int64), np.full(len(LEVELS), np.inf)
+    np.add.at(removed_bytes, sources[removed], lengths[removed])
+    np.minimum.at(least, levels, assignment.similarity[removed])
     sizes = np.bincount(leaders, minlength=1)
     largest = [int(p) for p in np.lexsort((np.arange(len(sizes)), -sizes))[:LARGEST_CLUSTERS] if sizes[p]]
-    documents = np.bincount(signatures.sources, minlength=len(names))
-    banding = comparison.banding
-    return {
-        "documents_in": len(signatures),
-        "documents_out": len(signatures) - len(removed),
-        "dropped": dict(zip(LEVELS, by_level.sum(axis=0).tolist(), strict=True)),
-        "documents_in_by_source": dict(zip(names, documents.tolist(), strict=True)),
-        "dropped_by_source": {
-            name: dict(zip(LEVELS, row, strict=True)) for name, row in zip(names, by_level.tolist(), strict=True)
-        },
-        "kept_instead": {
-            name: dict(zip(names, row, strict=True)) for name, row in zip(names, overlap.tolist(), strict=True)
-        },
-        "clusters": int(np.count_nonzero(sizes)),
-        "largest_clusters": [
-            {
-                "kept_id": signatures.doc_ids[p].as_py(),
-                "kept_source": names[signatures.sources[p]],
-                "removed": int(sizes[p]),
-            }
-            for p in largest
-        ],
-        "pairs_compared": assignment.compared,
-        "pairs_similar": assignment.similar,
-        "copies_left": copies_left(signatures, assignment) if comparison.exact else None,
-        "bands": banding.bands if banding else 0,
-        "rows": banding.rows if banding else 0,
-        "histograms": {"cluster size": histogram(SIZE_EDGES, clusters=sizes[sizes > 0] + 1)},
-    }
+    doc_ids = index.column("doc_id") if len(index) else []
+    return Outcome(
+        documents=np.bincount(sources, minlength=count),
+        removed=np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape),
+        removed_bytes=removed_bytes,
+        clusters=int(np.count_nonzero(sizes)),
+        sizes=histogram(SIZE_EDGES, clusters=sizes[sizes > 0] + 1),
+        largest=[(doc_ids[int(order[p])].as_py(), int(sources[p]), int(sizes[p])) for p in largest],
+        compared=assignment.compared,
+        similar=assignment.similar,
+        cut=assignment.cut,
+        chained=int(np.count_nonzero(assignment.leader[leaders] != KEPT)),
+        least=least,
+        copies_left=copies_left(index, assignment) if comparison.exact else None,
+    )
 
 
-def _add_counts(sources: tuple[tuple[str, int], ...], results: list[Result]) -> dict[str, Any]:
+def _add_counts(sources: list[tuple[str, int]], results: list[Result]) -> dict[str, Any]:
     """What the signature tasks counted, summed over all sources and for each."""
     remaining = iter(results)
     by_source = {}
@@ -235,6 +290,6 @@ def _add_counts(sources: tuple[tuple[str, int], ...], results: list[Result]) -> 
     totals = {count: sum(values[count] for values in by_source.values()) for count in COUNTS}
     return {
         "bytes_in": totals["bytes"],
-        **{count: totals[count] for count in ("empty", "wordless", "short", "by_characters")},
+        **{count: totals[count] for count in COUNTS[2:]},
         "texts_by_source": by_source,
     }

@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 
 import pyarrow as pa
 
-from pipelines.engines.task import Progress, Result, Task, perform
+from pipelines.engines.task import Progress, Result, Task, cpu_seconds_with_children, perform
 from pipelines.store import Store
 
 
@@ -47,28 +47,30 @@ class Engine:
         self._start([task])
         result = Result.load(self.store, task.key)
         if result is None:
-            result = perform(self.store, task, self.attempt, count_children=True)
+            result = perform(self.store, task, self.attempt, cpu_seconds_with_children)
         self._finished(result, task)
         return result
 
     def map(self, tasks: Sequence[Task]) -> list[Result]:
-        """All tasks, in the pool; results in the order of the tasks. The first error stops the rest and is raised."""
+        """All tasks, at once; results in the order of the tasks. The first error stops the rest and is raised."""
         self._start(tasks)
         found: list[Result | None] = [Result.load(self.store, task.key) for task in tasks]
         for task, result in zip(tasks, found, strict=True):
             if result is not None:
                 self._finished(result, task)
         waiting = {index: task for index, task in enumerate(tasks) if found[index] is None}
-        pool_at = time.monotonic() + self.alone_seconds
-        while waiting and (self.workers == 1 or len(waiting) == 1 or time.monotonic() < pool_at):
-            index = next(iter(waiting))
-            task = waiting.pop(index)
-            found[index] = result = perform(self.store, task, self.attempt)
-            self._finished(result, task)
-        for index, result in self._pooled(waiting):
+        for index, result in self._perform(waiting) if waiting else ():
             found[index] = result
             self._finished(result, tasks[index])
         return [result for result in found if result is not None]
+
+    def _perform(self, waiting: dict[int, Task]) -> Iterator[tuple[int, Result]]:
+        """Do these tasks; gives (number, result) of each as it ends, in any order."""
+        pool_at = time.monotonic() + self.alone_seconds
+        while waiting and (self.workers == 1 or len(waiting) == 1 or time.monotonic() < pool_at):
+            index = next(iter(waiting))
+            yield index, perform(self.store, waiting.pop(index), self.attempt)
+        yield from self._pooled(waiting)
 
     def _pooled(self, tasks: dict[int, Task]) -> Iterator[tuple[int, Result]]:
         if not tasks:

@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipelines.dataset import Part, PartKind, Parts, Shard, parts_from, parts_record, read_table, write_shard
+from pipelines.dataset import SCHEMAS, Part, PartKind, Parts, Shard, parts_from, parts_record, read_table, write_shard
 from pipelines.store import Store, digest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Stats:
     values: dict[str, Any]
 
 
-Made = tuple[str, pa.Table | File] | Stats
-"""What a task yields: (part name, table or file), and at most one `Stats`."""
+Made = tuple[str, pa.Table | File | Shard] | Stats
+"""What a task yields: (part name, table or file), and at most one `Stats`. A `Shard` is one that is stored already."""
 
 
 class Inputs:
@@ -43,25 +46,34 @@ class Inputs:
 
     def __init__(self, store: Store, objects: Sequence[str], broadcast: Sequence[str]) -> None:
         self._store = store
-        self._objects = objects
-        self._broadcast = broadcast
+        self.objects = tuple(objects)
+        self.broadcast_objects = tuple(broadcast)
 
     def table(self, index: int = 0, columns: Sequence[str] | None = None) -> pa.Table:
         """The index-th aligned input, as a table."""
-        return read_table(self._store, self._objects[index], columns)
+        return read_table(self._store, self.objects[index], columns)
+
+    def path(self, index: int) -> Path:
+        """The index-th aligned input, as a local file."""
+        return self._store.path(self.objects[index])
 
     def broadcast_table(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The index-th broadcast input, as a table."""
-        return read_table(self._store, self._broadcast[index], columns)
+        return read_table(self._store, self.broadcast_objects[index], columns)
 
     def broadcast_path(self, index: int) -> Path:
         """The index-th broadcast input, as a local file (model files, token files)."""
-        return self._store.path(self._broadcast[index])
+        return self._store.path(self.broadcast_objects[index])
+
+    @property
+    def store(self) -> Store:
+        """The store, for executors of Spark that write shards themselves."""
+        return self._store
 
     @property
     def broadcast_count(self) -> int:
         """How many broadcast inputs there are."""
-        return len(self._broadcast)
+        return len(self.broadcast_objects)
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,8 @@ class Task:
     run: a function of a module (picklable) from (inputs, payload) to what it made. stage: dotted name, for the key and
     for people. version: of the stage's code; raise it when results change. params: what of the parameters matters.
     inputs: aligned input objects. broadcast: objects every task of the stage shares. payload: how to do it (paths to
-    read, a log to write to), not part of the key: it must not change what comes out.
+    read, a log to write to), not part of the key: it must not change what comes out. on_spark: the same work on a Spark
+    session, for an engine that has one; it must make the same bytes, so it is not part of the key either.
     """
 
     run: Callable[[Inputs, Any], Iterable[Made]]
@@ -82,6 +95,7 @@ class Task:
     broadcast: tuple[str, ...] = ()
     payload: Any = None
     rows: int = 0
+    on_spark: "Callable[[SparkSession, Inputs, Any], Iterable[Made]] | None" = None
 
     @property
     def key(self) -> str:
@@ -124,15 +138,27 @@ class Result:
         return cls(**{f: record[f] for f in fields}, parts=parts_from(record["parts"]), reused=reused)
 
 
-def perform(store: Store, task: Task, attempt: str, *, count_children: bool = False) -> Result:
+def own_cpu_seconds() -> float:
+    """What this process has used until now."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def cpu_seconds_with_children() -> float:
+    """What this process and its ended children have used until now."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own_cpu_seconds() + used.ru_utime + used.ru_stime
+
+
+def perform(store: Store, task: Task, attempt: str, used: Callable[[], float] = own_cpu_seconds) -> Result:
     """Run one task in this process, store what it makes, record the action.
 
-    count_children: charge ended child processes too (tasks that launch a process of their own).
+    used: CPU seconds until now of whatever works for the task, where that is more than this process.
     """
     parts: dict[str, list[Shard]] = {}
     kinds: dict[str, PartKind] = {}
     stats: dict[str, Any] = {}
-    cpu_before, wall_before = _cpu_seconds(count_children), time.monotonic()
+    cpu_before, wall_before = used(), time.monotonic()
     for made in task.run(Inputs(store, task.inputs, task.broadcast), task.payload):
         if isinstance(made, Stats):
             stats = made.values
@@ -144,6 +170,9 @@ def perform(store: Store, task: Task, attempt: str, *, count_children: bool = Fa
             name = store.put_file(raw) if isinstance(raw, Path) else store.put(raw)
             parts.setdefault(part, []).append(Shard(name, size, content.rows, content.name))
             kinds[part] = content.kind
+        elif isinstance(content, Shard):
+            parts.setdefault(part, []).append(content)
+            kinds[part] = "table" if part in SCHEMAS else "files"
         else:
             parts.setdefault(part, []).append(write_shard(store, part, content))
             kinds[part] = "table"
@@ -152,7 +181,7 @@ def perform(store: Store, task: Task, attempt: str, *, count_children: bool = Fa
         "stage": task.stage,
         "parts": parts_record({name: Part(kinds[name], tuple(shards)) for name, shards in parts.items()}),
         "stats": stats,
-        "cpu_seconds": _cpu_seconds(count_children) - cpu_before,
+        "cpu_seconds": used() - cpu_before,
         "wall_seconds": time.monotonic() - wall_before,
         "made_by": attempt,
     }
@@ -160,14 +189,12 @@ def perform(store: Store, task: Task, attempt: str, *, count_children: bool = Fa
     return Result._from(standing, reused=standing["made_by"] != attempt)
 
 
-def _cpu_seconds(count_children: bool) -> float:
-    who = [resource.RUSAGE_SELF, *([resource.RUSAGE_CHILDREN] if count_children else [])]
-    return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, who))
-
-
 @dataclass
 class Progress:
-    """How far an attempt's tasks are: read by heartbeats, written by the engine. started: Unix time, seconds."""
+    """How far an attempt's tasks are: read by heartbeats, written by the engine.
+
+    started: Unix time, seconds. outside_cpu_seconds: what machines out of the meter's sight worked for the attempt.
+    """
 
     stage: str = ""
     started: float = 0.0
@@ -176,4 +203,5 @@ class Progress:
     reused: int = 0
     rows_done: int = 0
     rows_total: int = 0
+    outside_cpu_seconds: float = 0.0
     extra: dict[str, Any] = field(default_factory=dict)

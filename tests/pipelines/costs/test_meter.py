@@ -110,6 +110,22 @@ def test_an_attempt_that_ends_badly_is_closed_with_what_it_used(ledger: Ledger, 
     assert payload["error"] in ("ValueError: no such file", "cancelled")
 
 
+def test_what_other_machines_worked_is_the_attempts_and_no_share_of_the_overhead(ledger: Ledger) -> None:
+    clock = Clock(1.0)
+    run = Meter(ledger, clock, whole_process=True)
+    with run.coordinator(root_run="r", run="r", job="j"):
+        step = Meter(ledger, clock, whole_process=False)
+        step.step_begins(1)
+        with attempt(step) as opened:
+            clock.cpu_seconds += 5
+            opened.progress.outside_cpu_seconds = 40
+        clock.cpu_seconds += 2
+
+    stage, coordinator = (Usage.from_record(payload["usage"]) for payload in closed(ledger))
+    assert (stage.cpu_seconds, stage.outside_cpu_seconds) == (45, 40)
+    assert (coordinator.cpu_seconds, coordinator.outside_cpu_seconds) == (3, 0)
+
+
 def test_the_coordinator_pays_what_no_attempt_recorded(ledger: Ledger) -> None:
     clock = Clock(1.0)
     run = Meter(ledger, clock, whole_process=True)

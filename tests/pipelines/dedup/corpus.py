@@ -54,10 +54,18 @@ class Deduplicated:
     @property
     def kept(self) -> set[str]:
         """Names of the documents that stay, over all sources."""
+        return {self.names[i] for i in self._table["doc_id"].to_pylist()}
+
+    @property
+    def texts(self) -> list[str]:
+        """Their texts."""
+        return self._table["text"].to_pylist()
+
+    @property
+    def _table(self) -> pa.Table:
         store = self.clean.store
         versions = [seal(store, draft, asset="unique_documents", partition=s) for s, draft in self.unique.items()]
-        table = Dataset("unique_documents", tuple(versions), store).table("documents")
-        return {self.names[i] for i in table["doc_id"].to_pylist()}
+        return Dataset("unique_documents", tuple(versions), store).table("documents")
 
     @property
     def removed(self) -> dict[str, tuple[str, str]]:
@@ -72,12 +80,13 @@ def deduplicate(
     config: DedupParams | None = None,
     *,
     workers: int = 1,
+    earlier: Dataset | None = None,
 ) -> Deduplicated:
-    """Find and drop the duplicates of a small corpus."""
+    """Find and drop the duplicates of a small corpus. earlier: the clusters of the version before."""
     config = config or DedupParams()
     engine = Engine(store, workers)
     clean = clean_documents(store, sources)
-    draft = find_duplicates(clean, config, engine)
+    draft = find_duplicates(clean, config, engine, earlier)
     clusters = Dataset("duplicate_clusters", (seal(store, draft, asset="duplicate_clusters", inputs=[clean]),), store)
     unique = {source: drop_duplicates(clean.of(source), clusters, engine) for source in sources}
     names = {doc_id(source, name): name for source, shards in sources.items() for shard in shards for name in shard}

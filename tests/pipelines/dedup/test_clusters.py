@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from pipelines.dataset import Dataset, Draft, seal
 from pipelines.dedup.clusters import find_duplicates
+from pipelines.dedup.leaders import LEVELS
 from pipelines.dedup.params import DedupParams
 from pipelines.engines.local import Engine
 from pipelines.store import Store
-from tests.pipelines.dedup.corpus import clean_documents, deduplicate, doc_id, numbered, prose
+from tests.pipelines.dedup.corpus import Deduplicated, clean_documents, deduplicate, doc_id, numbered, prose
 
 
 def test_the_first_source_of_the_profile_wins(store: Store) -> None:
@@ -44,19 +45,29 @@ def test_levels_can_be_switched_off(store: Store) -> None:
     assert deduplicate(store, texts, DedupParams(exact=False, minhash=False)).removed == {}
 
 
-def test_every_source_has_one_shard_in_order_even_where_nothing_is_removed(store: Store) -> None:
-    made = deduplicate(store, {"a": [{"1": prose(20)}], "none": [], "empty": [{}], "b": [{"2": prose(20)}]})
+def test_every_shard_of_documents_has_its_own_even_where_nothing_is_removed(store: Store) -> None:
+    made = deduplicate(store, {"a": [{"1": prose(20)}], "none": [], "empty": [{}], "b": [{"x": "y"}, {"2": prose(20)}]})
     assert [shard.rows for shard in made.clusters.shards("clusters")] == [0, 0, 0, 1]
-    assert made.clusters.version.stats["sources"] == ["a", "none", "empty", "b"]
-    assert made.kept == {"1"}
+    assert made.clusters.version.stats["shards"] == {"a": 1, "none": 0, "empty": 1, "b": 2}
+    assert [(s.name, s.rows) for s in made.clusters.shards("index")] == [
+        ("a-00000.arrow", 1),
+        ("empty-00000.arrow", 0),
+        ("b-00000.arrow", 1),
+        ("b-00001.arrow", 1),
+    ]
+    assert made.kept == {"1", "x"}
 
 
-def test_a_change_in_one_source_leaves_the_shards_of_the_others(store: Store) -> None:
-    before = deduplicate(store, {"a": numbered([prose(20), prose(20)]), "b": [{"x": prose(9), "y": prose(9)}]})
-    after = deduplicate(store, {"a": numbered([prose(20), prose(20)]), "b": [{"x": prose(9), "z": prose(8)}]})
-    old, new = before.clusters.shards("clusters"), after.clusters.shards("clusters")
-    assert old[0] == new[0]
-    assert old[1] != new[1]
+def test_a_change_in_one_shard_leaves_the_others_and_what_is_made_from_them(store: Store) -> None:
+    same = [{"0": prose(20), "1": prose(20)}, {"2": prose(30, 99)}]
+    before = deduplicate(store, {"a": [*same, {"x": prose(9), "y": prose(9)}]})
+    after = deduplicate(store, {"a": [*same, {"x": prose(9), "z": prose(8)}]})
+    for old, new in ((before.clusters, after.clusters), (before.unique["a"], after.unique["a"])):
+        parts = ("clusters", "index") if old is before.clusters else ("documents", "decisions")
+        for part in parts:
+            one, other = (x.shards(part) if isinstance(x, Dataset) else x.parts[part].shards for x in (old, new))
+            assert one[:2] == other[:2]
+            assert one[2] != other[2]
 
 
 def test_statistics_add_up_and_tell_where_copies_come_from(store: Store) -> None:
@@ -69,8 +80,10 @@ def test_statistics_add_up_and_tell_where_copies_come_from(store: Store) -> None
     )
     stats = made.clusters.version.stats
     assert (stats["documents_in"], stats["documents_out"]) == (6, 4)
-    assert stats["dropped"] == {"exact": 1, "minhash": 1}
-    assert stats["dropped_by_source"] == {"a": {"exact": 0, "minhash": 0}, "b": {"exact": 1, "minhash": 1}}
+    assert stats["dropped"] == {"exact": 1, "simhash": 0, "minhash": 1}
+    none = dict.fromkeys(LEVELS, 0)
+    assert stats["dropped_by_source"] == {"a": none, "b": none | {"exact": 1, "minhash": 1}}
+    assert stats["bytes_dropped_by_source"] == {"a": 0, "b": len(prose(105)) + len(prose(100))}
     assert stats["kept_instead"] == {"a": {"a": 0, "b": 0}, "b": {"a": 2, "b": 0}}
     assert stats["documents_in_by_source"] == {"a": 3, "b": 3}
     assert (stats["empty"], stats["wordless"], stats["short"], stats["by_characters"]) == (1, 1, 0, 1)
@@ -79,11 +92,12 @@ def test_statistics_add_up_and_tell_where_copies_come_from(store: Store) -> None
     assert [n for n in stats["histograms"]["cluster size"]["clusters"] if n] == [1]
 
 
-def test_rows_are_sorted_by_doc_id(store: Store) -> None:
+def test_rows_stand_in_the_order_of_the_documents(store: Store) -> None:
     made = deduplicate(store, {"s": numbered([prose(20)] * 30)})
-    ids = made.clusters.table("clusters")["doc_id"].to_pylist()
-    assert ids == sorted(ids)
-    assert len(ids) == 29
+    rows = made.clusters.table("clusters")["doc_id"].to_pylist()
+    documents = made.clean.table("documents")["doc_id"].to_pylist()
+    assert rows == [doc_id for doc_id in documents if doc_id in set(rows)]
+    assert len(rows) == 29
 
 
 def test_changing_the_threshold_computes_no_signature_again(store: Store) -> None:
@@ -127,7 +141,13 @@ def test_the_result_does_not_depend_on_shards_or_the_order_of_files(tmp_path: Pa
     cut = random.randint(0, len(named))
     shards = [dict(named[:cut]), dict(named[cut:])]
     found = deduplicate(store, {"s": shards, "t": [{}, {"copy": texts[0] if texts else ""}]})
-    assert found.clusters.shards("clusters") == expected.clusters.shards("clusters")
+    assert found.removed == expected.removed
+    assert similarities(found) == similarities(expected)
+
+
+def similarities(made: Deduplicated) -> dict[str, float]:
+    rows = made.clusters.table("clusters").to_pylist()
+    return {row["doc_id"]: row["similarity"] for row in rows}
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -3,14 +3,13 @@
 import pytest
 from pydantic import ValidationError
 
-from pipelines.dedup.clusters import effective_banding
 from pipelines.dedup.lsh import Banding
 from pipelines.dedup.params import DedupParams
 
 
 def test_bands_and_rows_follow_from_the_threshold_unless_given() -> None:
-    assert effective_banding(DedupParams(threshold=0.75)) == Banding(16, 7)
-    assert effective_banding(DedupParams(bands=14, rows=8)) == Banding(14, 8)
+    assert DedupParams(threshold=0.75).banding == Banding(16, 7)
+    assert DedupParams(bands=14, rows=8).banding == Banding(14, 8)
 
 
 def test_bands_without_rows_are_refused() -> None:

@@ -98,7 +98,7 @@ def test_a_truncated_intermediate_file_is_made_again(store: Store) -> None:
     clean = clean_documents(store, {"s": [{"a": prose(20)}, {"b": prose(20)}]})
     expected = find_duplicates(clean, DedupParams(), Engine(store, 1))
     [signatures, _] = Engine(store, 1).map(signature_tasks(clean, DedupParams()))
-    file = store.path(signatures.parts["signatures"].shards[0].object)
+    file = store.path(signatures.parts["index"].shards[0].object)
     file.write_bytes(file.read_bytes()[:100])
     clusters = store.path(expected.parts["clusters"].shards[0].object)
     clusters.write_bytes(clusters.read_bytes()[:100])

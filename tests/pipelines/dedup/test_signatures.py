@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pipelines.dedup.index import index_schema
 from pipelines.dedup.params import DedupParams
 from pipelines.dedup.signatures import document_signatures, signature_tasks
-from pipelines.schemas import SIGNATURES
 from pipelines.store import Store
 from tests.pipelines.dedup.corpus import clean_documents, documents, numbered, prose
 
 
 def signatures(*texts: str, config: DedupParams | None = None) -> tuple[list[dict], dict[str, int]]:
     table, counts = document_signatures(documents("s", numbered(texts)[0]), config or DedupParams())
-    assert table.cast(SIGNATURES).num_rows == len(texts)
+    assert table.num_rows == len(texts)
     return table.to_pylist(), counts
 
 
@@ -34,19 +34,28 @@ def test_counts_tell_which_texts_could_not_be_compared_as_usual() -> None:
         "wordless": 1,
         "short": 1,
         "by_characters": 1,
+        "repeated_lines": 0,
+        "repeated_paragraphs": 0,
+        "repeated_bytes": 0,
     }
 
 
 def test_texts_without_words_have_no_signature() -> None:
     rows, _ = signatures("", "!!")
-    assert [(row["shingles"], row["minhash"]) for row in rows] == [(0, []), (0, [])]
+    assert [(row["shingles"], set(row["minhash"])) for row in rows] == [(0, {2**32 - 1}), (0, {2**32 - 1})]
 
 
-def test_without_the_minhash_level_there_are_no_signatures() -> None:
+def test_a_level_that_is_off_has_no_column() -> None:
     rows, counts = signatures(prose(10), "two words", config=DedupParams(minhash=False))
-    assert [(row["shingles"], row["minhash"]) for row in rows] == [(0, []), (0, [])]
+    assert [set(row) for row in rows] == [{"doc_id", "exact", "length", "shingles"}] * 2
     assert rows[0]["exact"] != rows[1]["exact"]
     assert counts["short"] == 0
+    every, _ = signatures(
+        prose(10), config=DedupParams.model_validate({"simhash": {"enabled": True}, "verify": "shingles"})
+    )
+    assert set(every[0]) == set(index_schema(112, simhash=True, sets=True).names)
+    assert every[0]["shingle_set"] == sorted(set(every[0]["shingle_set"]))
+    assert len(every[0]["shingle_set"]) == every[0]["shingles"]
 
 
 def test_an_empty_shard_has_an_empty_table() -> None:
@@ -75,7 +84,18 @@ def test_lone_surrogates_neither_crash_nor_match_everything() -> None:
         ({"bands": 14, "rows": 8}, False),
         ({"missed_pair_weight": 0.5}, False),
         ({"exact": False}, False),
-        ({"shingle_words": 7}, True),
+        ({"bucket_limit": 7}, False),
+        ({"against": ["s"]}, False),
+        ({"append_only": True}, False),
+        ({"simhash": {"distance": 4}}, False),
+        ({"repeats": {"min_characters": 4}}, False),
+        ({"shingle_length": 7}, True),
+        ({"shingle_of": "characters"}, True),
+        ({"exact_text": "verbatim"}, True),
+        ({"verify": "shingles"}, True),
+        ({"normalisation": {"digits": "zero"}}, True),
+        ({"simhash": {"enabled": True}}, True),
+        ({"repeats": {"lines": True}}, True),
         ({"permutations": 128}, True),
         ({"seed": 2}, True),
         ({"minhash": False}, True),
@@ -90,6 +110,5 @@ def test_only_parameters_that_matter_make_signatures_anew(store: Store, change: 
 
 def test_shingle_parameters_do_not_matter_without_the_minhash_level(store: Store) -> None:
     clean = clean_documents(store, {"s": [{"a": prose(10)}]})
-    tasks = [signature_tasks(clean, DedupParams(minhash=False, shingle_words=n))[0] for n in (3, 5)]
+    tasks = [signature_tasks(clean, DedupParams(minhash=False, shingle_length=n))[0] for n in (3, 5)]
     assert tasks[0].key == tasks[1].key
-    assert set(tasks[0].params) == {"unicode", "minhash"}

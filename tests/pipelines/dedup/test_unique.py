@@ -52,7 +52,7 @@ def test_counts_balance(store: Store) -> None:
     stats = made.unique["s"].stats
     assert stats["documents_in"] == 4
     assert stats["documents_out"] == 3
-    assert stats["dropped"] == {"exact": 1, "minhash": 0}
+    assert stats["dropped"] == {"exact": 1, "simhash": 0, "minhash": 0, "only_compared": 0}
     assert stats["bytes_in"] - stats["bytes_out"] == len(prose(9))
     lengths = stats["histograms"]["text bytes"]
     assert (sum(lengths["before"]), sum(lengths["after"])) == (4, 3)
@@ -73,7 +73,9 @@ def test_a_source_without_shards_stays_without(store: Store) -> None:
 def test_clusters_of_other_documents_are_refused(store: Store) -> None:
     clusters = clusters_for(store, clean_documents(store, {"s": [{"a": prose(9), "b": prose(9)}]}), DedupParams())
     other = clean_documents(store, {"s": [{"c": prose(9)}]})
-    with pytest.raises(ValueError, match="names 1 documents of source 's' to remove, but 0 of them"):
+    with pytest.raises(
+        ValueError, match="names 1 documents to remove of source 's', but its clean documents hold 0 of them"
+    ):
         drop_duplicates(other, clusters, Engine(store, 1))
 
 

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.text.codepoints import CHARACTER, IGNORED, LETTER, SEPARATOR, fold, part_of
+from pipelines.text.codepoints import CHARACTER, IGNORED, LETTER, SEPARATOR, SIGN, USUAL, Normalisation, fold, part_of
 from pipelines.text.words import Words, split_words, text_buffers, word_batches
+
+SIGNS = Normalisation(punctuation="keep")
+CHOICES = st.sampled_from(
+    [USUAL, SIGNS, Normalisation("keep", "drop", "zero", "drop"), Normalisation("keep", "drop", "zero", "keep")]
+)
 
 
 def normalised(words: Words, text: int = 0) -> str:
@@ -15,30 +20,31 @@ def normalised(words: Words, text: int = 0) -> str:
     return bytes(words.normalised[bounds[text] : bounds[text + 1]]).decode()
 
 
-def cut(text: str) -> list[str]:
+def cut(text: str, normalisation: Normalisation = USUAL) -> list[str]:
     """What `split_words` makes of one text."""
-    words = split_words(pa.array([text], pa.large_string()))
+    words = split_words(pa.array([text], pa.large_string()), normalisation)
     found = normalised(words).split(" ") if words.counts[0] else []
     assert len(found) == words.counts[0]
     return found
 
 
-def slowly_cut(text: str) -> list[str]:
+def slowly_cut(text: str, normalisation: Normalisation = USUAL) -> list[str]:
     """The same, one character at a time."""
     words: list[str] = []
     open_part = SEPARATOR
     for character in text:
-        part = part_of(ord(character))
+        part = part_of(ord(character), normalisation)
         if part == IGNORED:
             continue
         if part == SEPARATOR:
             open_part = SEPARATOR
             continue
-        starts = part == CHARACTER or open_part == SEPARATOR or (part == LETTER and open_part == CHARACTER)
+        alone = part in (CHARACTER, SIGN)
+        starts = alone or open_part == SEPARATOR or (part == LETTER and open_part == CHARACTER)
         if starts:
             words.append("")
-            open_part = CHARACTER if part == CHARACTER else LETTER
-        words[-1] += fold(ord(character))
+            open_part = CHARACTER if alone else LETTER
+        words[-1] += fold(ord(character), normalisation)
     return words
 
 
@@ -63,14 +69,42 @@ def test_words_are_runs_of_letters_digits_and_marks(text: str, words: list[str])
     assert cut(text) == words
 
 
-@given(st.text(max_size=40))
-def test_the_kernel_cuts_like_a_loop_over_characters(text: str) -> None:
-    assert cut(text) == slowly_cut(text)
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a.b", ["a", ".", "b"]),
+        ("a b", ["a", "b"]),
+        ("A,  b", ["a", ",", "b"]),
+        ("if(x!=1){", ["if", "(", "x", "!", "=", "1", ")", "{"]),
+        ("a=-b\na=+b", ["a", "=", "-", "b", "a", "=", "+", "b"]),
+        ("漢、字。b", ["漢", "、", "字", "。", "b"]),
+        ("=\u0338≠x", ["=\u0338", "=\u0338", "x"]),
+        ("👍\ufe0f\u200d!", ["👍", "!"]),
+    ],
+)
+def test_kept_punctuation_is_a_word_for_each_sign(text: str, words: list[str]) -> None:
+    assert cut(text, SIGNS) == words
 
 
-@given(st.text(st.characters(codec="utf-8", categories=["L", "M", "Zs", "Nd", "Cf"]), max_size=40))
-def test_the_kernel_cuts_text_of_all_scripts_like_a_loop_over_characters(text: str) -> None:
-    assert cut(text) == slowly_cut(text)
+def test_kept_punctuation_is_not_counted_as_a_script_without_spaces() -> None:
+    assert split_words(pa.array(["a, 漢。"], pa.large_string()), SIGNS).characters.tolist() == [1]
+
+
+def test_accents_case_and_digits_can_be_made_not_to_matter_or_to_matter() -> None:
+    assert cut("Éa 19.5 ๑๒", Normalisation(marks="drop", digits="zero")) == ["ea", "00", "0", "00"]
+    assert cut("Éa ﬁ", Normalisation(case="keep")) == ["E\u0301a", "fi"]
+
+
+@given(st.text(max_size=40), CHOICES)
+def test_the_kernel_cuts_like_a_loop_over_characters(text: str, normalisation: Normalisation) -> None:
+    assert cut(text, normalisation) == slowly_cut(text, normalisation)
+
+
+@given(st.text(st.characters(codec="utf-8", categories=["L", "M", "Zs", "Nd", "Cf", "P", "S"]), max_size=40), CHOICES)
+def test_the_kernel_cuts_text_of_all_scripts_like_a_loop_over_characters(
+    text: str, normalisation: Normalisation
+) -> None:
+    assert cut(text, normalisation) == slowly_cut(text, normalisation)
 
 
 @given(st.lists(st.text(max_size=12), max_size=12), st.integers(1, 30))
@@ -79,7 +113,7 @@ def test_words_do_not_depend_on_neighbours_chunks_or_batches(texts: list[str], b
     chunks = pa.chunked_array([texts[:3], texts[3:]], pa.large_string())
     together = [
         (normalised(words, i), words.hashes[words.offsets[i] : words.offsets[i + 1]].tolist())
-        for _, words in word_batches(chunks, batch_bytes)
+        for _, words in word_batches(chunks, batch_bytes=batch_bytes)
         for i in range(len(words))
     ]
     assert together == [(normalised(words), words.hashes.tolist()) for words in alone]
