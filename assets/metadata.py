@@ -9,10 +9,11 @@ import dagster as dg
 
 from assets.costs import cost_metadata
 from assets.outcomes import figures_metadata, outcome_metadata
+from assets.savings import savings_metadata
 from assets.values import Metadata, integer, number, table
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, Pointer
-from pipelines.dataset import SCHEMAS, Version
+from pipelines.dataset import SCHEMAS, Dataset
 from pipelines.prices.book import PriceBook, PriceError
 
 
@@ -33,12 +34,13 @@ def table_schema(part: str) -> Metadata:
 
 
 def materialization_metadata(
-    version: Version, attempt_id: str, ledger: Ledger, prices: PriceBook, pending: Sequence[Pointer], shows: str
+    made: Dataset, attempt_id: str, ledger: Ledger, prices: PriceBook, pending: Sequence[Pointer], shows: str
 ) -> Metadata:
     """Everything attached to one materialized partition.
 
     pending: the step's pointers that have not moved yet: their attempts count as published.
     """
+    version = made.version
     account = Account(ledger.events(), [*ledger.history(), *pending], prices)
     attempt = account.attempt(attempt_id)
     shown = version.parts.get(shows)
@@ -48,7 +50,8 @@ def materialization_metadata(
         metadata[key] = integer(shown.rows)
     cost = cost_metadata(account, attempt, version)
     metadata["cost/summary"] = cost["cost/summary"]
-    metadata |= outcome_metadata(version.stats) | cost | figures_metadata(version.stats)
+    metadata |= outcome_metadata(version.stats) | savings_metadata(version, account, ledger, made.store)
+    metadata |= cost | figures_metadata(version.stats)
     pins = [{"asset": asset, "source": partition, "version": pin} for asset, partition, pin in version.inputs]
     metadata["lineage/inputs"] = table(pins) if pins else "none: it was read from its source"
     return metadata

@@ -6,6 +6,7 @@ What the metadata says is `assets/metadata.py`.
 """
 
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,11 @@ from assets.outcomes import attention
 from assets.previews import preview_metadata
 from assets.recipe import Narrowing, Recipe
 from pipelines.costs.ledger import RUN_LOCK, LedgerError, Pointer
-from pipelines.costs.meter import Meter
+from pipelines.costs.meter import Meter, heartbeats
 from pipelines.costs.provenance import observe
-from pipelines.dataset import Dataset, Draft, MixedVersions, Version
+from pipelines.dataset import Dataset, Draft, MixedVersions, Version, dataset_name
 from pipelines.engines.local import Engine
+from pipelines.engines.task import Progress
 from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
@@ -34,6 +36,9 @@ from resources.datasets import needs_sources
 from resources.launcher import Launcher
 from resources.metering import lock_owner
 from resources.settings import Profile
+
+TOLD_EVERY_SECONDS = 20.0
+"""Between two lines in a run's log that say how far the work is."""
 
 _METERED: WeakSet[Any] = WeakSet()
 """Op definitions that this module built; `refuse_unmetered` knows them by identity."""
@@ -211,7 +216,8 @@ class _Step:
                 source = self.profile.source(partition) if partition else None
                 before = self.meter.ledger.current(recipe.name, partition)
                 last = Version.find(engine.store, before.version) if before else None
-                version = recipe.make(partition, self.given, engine, params=self.params, source=source, last=last)
+                with heartbeats(lambda: self._tell(partition, engine.progress), TOLD_EVERY_SECONDS):
+                    version = recipe.make(partition, self.given, engine, params=self.params, source=source, last=last)
                 self.checks.look_at(version, last)
                 attempt.made(version.id, version.inputs)
         except BaseException as error:
@@ -224,14 +230,20 @@ class _Step:
                 )
             raise
         self.published.append(Pointer(recipe.name, partition, version.id, attempt.id, self.root_run))
+        made = Dataset(recipe.name, (version,), self.engine.store)
         metadata = materialization_metadata(
-            version, attempt.id, self.meter.ledger, self.prices, self.published, recipe.shows
+            made, attempt.id, self.meter.ledger, self.prices, self.published, recipe.shows
         )
-        metadata |= preview_metadata(Dataset(recipe.name, (version,), self.engine.store), self.profile.previews)
+        metadata |= preview_metadata(made, self.profile.previews)
         self.context.add_asset_metadata(metadata, asset_key=key, partition_key=partition or None)
         if told := attention(version.stats):
             self.context.log.warning(f"{version.name}: {told}")
         return version
+
+    def _tell(self, partition: str, progress: Progress) -> None:
+        """How far the work is, in the run's log: what people see who look at the run in the UI."""
+        if progress.started:
+            self.context.log.info(f"{dataset_name(self.recipe.name, partition)}: {progress.told(time.time())}")
 
 
 def _data_version(made: Dataset) -> str:

@@ -6,7 +6,6 @@ Heartbeats carry how far each attempt is, so nothing but the ledger connects thi
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 
@@ -15,6 +14,7 @@ from pipelines.costs.ledger import Event, Ledger
 from pipelines.costs.meter import heartbeats
 from pipelines.costs.report import dollars
 from pipelines.dataset import dataset_name
+from pipelines.engines.task import Progress
 from pipelines.prices.book import PriceBook
 
 POLL_SECONDS = 1.0
@@ -67,17 +67,7 @@ class Watcher:
             self.console.print(f"        {payload.get('error') or payload.get('reason')}")
 
     def _tell_progress(self, opened: Event, beat: Event) -> None:
-        progress: dict[str, Any] = beat.payload["progress"]
-        seconds = max(beat.time - progress["started"], 1e-6)
-        rows, of = progress["rows_done"], progress["rows_total"]
-        parts = [f"{progress['done']}/{progress['total']} tasks"] if progress["total"] > 1 else []
-        if of:
-            unit = progress["extra"].get("unit", "documents")
-            parts.append(f"{rows:,}/{of:,} {unit}, {rows / seconds:,.3g}/s")
-            if rows and (progress["done"] > 1 or rows > 20):  # the first ones hold start-up and tell little
-                parts.append(f"{_clock(seconds * (of - rows) / rows)} left")
-        parts += [f"{key} {value}" for key, value in progress["extra"].items() if key != "unit"]
-        line = f"        … {_name(opened)} {progress['stage']}: {', '.join(parts) or 'at work'}"
+        line = f"        … {_name(opened)} {Progress(**beat.payload['progress']).told(beat.time)}"
         told_at, told = self._last_line.get(opened.attempt, (opened.time, ""))
         quiet = 0.0 if self.console.is_terminal else QUIET_SECONDS
         if line != told and beat.time - told_at >= quiet:

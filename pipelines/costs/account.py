@@ -124,6 +124,11 @@ class Account:
                 publications += self._publication_usd(maker)
         return publications + self.usd_of(actions)
 
+    def own_usd(self, version: str) -> Decimal:
+        """Cost of a version without what is upstream of it: its results, at what they cost when they were made."""
+        maker = self._first.get(version)
+        return ZERO if maker is None else self._publication_usd(maker) + self.usd_of(maker.named)
+
     def usd_of(self, actions: Iterable[Action]) -> Decimal:
         """What these results cost together, each once."""
         return sum((self._shares(maker).get(key, ZERO) for maker, key in set(actions)), ZERO)

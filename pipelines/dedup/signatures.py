@@ -58,6 +58,7 @@ def signature_tasks(clean_documents: Dataset, config: DedupParams) -> list[Task]
             inputs=(shard.object,),
             payload=config,
             rows=shard.rows,
+            in_threads=True,
         )
         for shard in clean_documents.shards("documents")
     ]

@@ -132,19 +132,17 @@ def connected_components(edges: DataFrame) -> DataFrame:
     """
     of_node = Window.partitionBy("node")
     smallest = F.min("hub").over(of_node)
-    both_ways = F.inline(F.array(F.struct("node", "hub"), F.struct("hub", "node")))
-    to_smallest = "inline(array(struct(node, least, changed or hub != least), struct(hub, least, true)))"
     stars, changed = edges, True
     while changed:
-        neighbours = stars.select(both_ways.alias("node", "hub"))
+        neighbours = stars.selectExpr("stack(2, node, hub, hub, node) as (node, hub)")
         large = (
             neighbours.select("node", "hub", F.least("node", smallest).alias("least"))
             .where("hub > node")
-            .select(F.col("hub").alias("node"), F.col("least").alias("hub"), F.expr("least != node").alias("changed"))
+            .selectExpr("hub as node", "least as hub", "least != node as changed")
         )
         small = (
             large.select("node", "hub", "changed", smallest.alias("least"))
-            .selectExpr(f"{to_smallest} as (node, hub, changed)")
+            .selectExpr("stack(2, node, least, changed or hub != least, hub, least, true) as (node, hub, changed)")
             .where("node != hub")
         )
         # What is checkpointed forgets where it came from: the plan would double in every round.

@@ -77,6 +77,7 @@ def drop_duplicates(clean_documents: Dataset, duplicate_clusters: Dataset, engin
                 inputs=(shard.object, found.object),
                 payload=removal,
                 rows=shard.rows,
+                in_threads=True,
             )
             for shard, found in zip(shards, clusters, strict=True)
         ]

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
@@ -66,11 +66,26 @@ class Engine:
 
     def _perform(self, waiting: dict[int, Task]) -> Iterator[tuple[int, Result]]:
         """Do these tasks; gives (number, result) of each as it ends, in any order."""
+        if self.workers > 1 and all(task.in_threads for task in waiting.values()):
+            yield from self._threaded(waiting)
+            return
         pool_at = time.monotonic() + self.alone_seconds
         while waiting and (self.workers == 1 or len(waiting) == 1 or time.monotonic() < pool_at):
             index = next(iter(waiting))
             yield index, perform(self.store, waiting.pop(index), self.attempt)
         yield from self._pooled(waiting)
+
+    def _threaded(self, tasks: dict[int, Task]) -> Iterator[tuple[int, Result]]:
+        pool = ThreadPoolExecutor(min(self.workers, len(tasks)), thread_name_prefix="shards")
+        try:
+            working = {
+                pool.submit(perform, self.store, task, self.attempt, time.thread_time): index
+                for index, task in tasks.items()
+            }
+            for future in as_completed(working):
+                yield working[future], future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # what is under way ends within seconds, and is stored whole
 
     def _pooled(self, tasks: dict[int, Task]) -> Iterator[tuple[int, Result]]:
         if not tasks:

@@ -83,8 +83,10 @@ class Task:
     run: a function of a module (picklable) from (inputs, payload) to what it made. stage: dotted name, for the key and
     for people. version: of the stage's code; raise it when results change. params: what of the parameters matters.
     inputs: aligned input objects. broadcast: objects every task of the stage shares. payload: how to do it (paths to
-    read, a log to write to), not part of the key: it must not change what comes out. on_spark: the same work on a Spark
-    session, for an engine that has one; it must make the same bytes, so it is not part of the key either.
+    read, a log to write to), not part of the key: it must not change what comes out. on_spark: the same work on a
+    Spark session, for an engine that has one; it must make the same bytes, so it is not part of the key either.
+    in_threads: it is compiled code that leaves the interpreter to others, so threads do as well as processes, which
+    take a second to start.
     """
 
     run: Callable[[Inputs, Any], Iterable[Made]]
@@ -96,6 +98,7 @@ class Task:
     payload: Any = None
     rows: int = 0
     on_spark: "Callable[[SparkSession, Inputs, Any], Iterable[Made]] | None" = None
+    in_threads: bool = False
 
     @property
     def key(self) -> str:
@@ -205,3 +208,16 @@ class Progress:
     rows_total: int = 0
     outside_cpu_seconds: float = 0.0
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def told(self, now: float) -> str:
+        """For people: what is being done, how far it is, how fast it goes and how long it will take."""
+        seconds = max(now - self.started, 1e-6)
+        parts = [f"{self.done}/{self.total} tasks"] if self.total > 1 else []
+        if self.rows_total:
+            unit = self.extra.get("unit", "documents")
+            parts.append(f"{self.rows_done:,}/{self.rows_total:,} {unit}, {self.rows_done / seconds:,.3g}/s")
+            if self.rows_done and (self.done > 1 or self.rows_done > 20):  # the first hold start-up and tell little
+                left = int(seconds * (self.rows_total - self.rows_done) / self.rows_done)
+                parts.append(f"{left // 60}:{left % 60:02d} left")
+        parts += [f"{key} {value}" for key, value in self.extra.items() if key != "unit"]
+        return f"{self.stage}: {', '.join(parts) or 'at work'}"

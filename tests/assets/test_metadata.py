@@ -7,7 +7,8 @@ import dagster as dg
 import pytest
 
 from assets.metadata import materialization_metadata
-from pipelines.dataset import Part, Shard, Version
+from pipelines.dataset import Dataset, Part, Shard, Version
+from pipelines.store import Store
 from tests.pipelines.costs.book import BOOK
 from tests.pipelines.costs.test_account import Diary
 
@@ -22,7 +23,8 @@ def metadata(diary: Diary, *parts: tuple[str, Part], partition: str = "web", **s
     attempt = diary.attempt("unique_documents", 10, partition=partition, version="v", made={"key": 10.0})
     diary.publish(attempt, "unique_documents", "v", partition)
     version = Version("v", "unique_documents", partition, dict(parts), {}, "1", stats=stats)
-    return materialization_metadata(version, attempt, diary.ledger, BOOK, [], "documents")
+    made = Dataset("unique_documents", (version,), Store("memory://none"))
+    return materialization_metadata(made, attempt, diary.ledger, BOOK, [], "documents")
 
 
 @pytest.mark.parametrize("rows", [0, 7])
