@@ -28,8 +28,8 @@ from pipelines.schemas import CLUSTERS
 MEMBERS_TOGETHER = 10_000
 """Documents that one Python worker decides on at a time, so far as their component allows."""
 
-TASKS_PER_CORE = 4
-"""Tasks that read index files, for each core: files differ in size."""
+MOST_PARTITIONS = 4096
+"""Of a shuffle: each of its tasks writes as many pieces."""
 
 Work = Callable[[pa.Table], pa.Table]
 Hold = Callable[[DataFrame], DataFrame]
@@ -42,6 +42,7 @@ def run(session: SparkSession, inputs: Inputs, comparison: Comparison) -> Iterab
     of one index file. An executor that is lost during the search for components ends the job.
     """
     files = Files.of(inputs, comparison)
+    session = _session(session, len(files.objects))
     with ExitStack() as stack:
 
         def hold(frame: DataFrame) -> DataFrame:
@@ -61,6 +62,16 @@ def run(session: SparkSession, inputs: Inputs, comparison: Comparison) -> Iterab
             shards[number] = write_shard(inputs.store, "clusters", CLUSTERS.empty_table())
         yield "clusters", shards[number]
     yield Stats(outcome.stats(comparison))
+
+
+def _session(session: SparkSession, files: int) -> SparkSession:
+    """A session whose shuffles have about as much in a partition as there is in an index file, unless Spark is told
+    how many partitions to make."""
+    context, partitions = session.sparkContext, "spark.sql.shuffle.partitions"
+    session = session.newSession()
+    if not context.getConf().contains(partitions):
+        session.conf.set(partitions, min(max(files, context.defaultParallelism), MOST_PARTITIONS))
+    return session
 
 
 def _documents(session: SparkSession, files: Files) -> DataFrame:
@@ -229,8 +240,7 @@ def _copies_left(known: DataFrame, gone: DataFrame) -> int:
 
 def _by_file(frame: DataFrame, work: Work, schema: pa.Schema, files: Files) -> DataFrame:
     """The rows of each index file, worked on by one task."""
-    cores = frame.sparkSession.sparkContext.defaultParallelism
-    tasks = max(1, min(len(files.objects), TASKS_PER_CORE * cores))
+    tasks = max(1, min(len(files.objects), MOST_PARTITIONS))
     numbered = frame.withColumn("file", F.shiftright("gid", ROW_BITS)).repartition(tasks, "file")
     return numbered.groupBy("file").applyInArrow(_function(work), _ddl(schema))
 
