@@ -6,6 +6,7 @@ What is measured on them stands in `dedup.py`, `growth.py` and `peers/`.
 import random
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -102,9 +103,14 @@ def chinese(megabytes: float) -> Corpus:
 
 def short_english(documents: int, times_as_long: int = 1) -> Corpus:
     """Documents of 60 to 150 words, or of so many times as many, composed of lines of the installed packages."""
-    lines = [line.strip() for text in installed_texts(20) for line in text.splitlines()]
-    lines = sorted({line for line in lines if 5 <= len(line.split()) <= 20})
-    return Corpus(f"{documents:,} documents", "en", composed(lines, documents, 700 * times_as_long, "\n"))
+    return Corpus(f"{documents:,} documents", "en", composed(package_lines(), documents, 700 * times_as_long, "\n"))
+
+
+@cache
+def package_lines() -> list[str]:
+    """Distinct lines of 5 to 20 words from the installed packages."""
+    lines = (line.strip() for text in installed_texts(10) for line in text.splitlines())
+    return sorted({line for line in lines if 5 <= len(line.split()) <= 20})
 
 
 def composed(sentences: list[str], documents: int, characters: int, separator: str) -> pa.Array:

@@ -1,12 +1,14 @@
 """Bands and rows, and how likely they find a pair."""
 
 import math
+from pathlib import Path
 
 import datasketch
 import numpy as np
 import pytest
 
 from pipelines.dedup.lsh import Banding, banding_for
+from pipelines.dedup.params import DedupParams
 
 
 @pytest.mark.parametrize(("threshold", "permutations"), [(0.5, 128), (0.7, 256), (0.8, 112), (0.9, 128), (0.95, 64)])
@@ -39,3 +41,13 @@ def test_the_default_banding_finds_what_its_curve_says() -> None:
         found = equal.reshape(trials, 16, 7).all(axis=2).any(axis=1).mean()
         expected = banding.candidate_probability(similarity)
         assert abs(found - expected) < 4 * math.sqrt(expected * (1 - expected) / trials)
+
+
+def test_the_table_in_the_docs_is_the_curve() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "deduplication.md").read_text(encoding="utf-8")
+    similarities = (0.3, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95)
+    for threshold in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
+        banding = DedupParams(threshold=threshold).banding
+        assert banding is not None
+        chances = " | ".join(f"{banding.candidate_probability(s):.3f}" for s in similarities)
+        assert f"| {threshold:g} | {banding.bands} × {banding.rows} | {chances} |" in page

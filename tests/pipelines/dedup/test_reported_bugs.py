@@ -77,6 +77,19 @@ def test_a_shared_template_does_not_remove_what_differs(store: Store) -> None:
     assert len(kept_texts(store, texts)) == 19
 
 
+def test_one_template_around_distinct_bodies_costs_time_in_proportion(store: Store) -> None:
+    # Most of every page is the template: many share a band, and no two are similar.
+    def compared(pages: int) -> dict:
+        texts = [f"{prose(120)} {prose(40, 1000 * number)}" for number in range(1, pages + 1)]
+        made = deduplicate(store, {"s": numbered(texts)}, DedupParams(bucket_limit=3))
+        assert made.removed == {}
+        return made.clusters.version.stats
+
+    some, many = compared(600), compared(2400)
+    assert some["buckets_cut"] > 0
+    assert many["pairs_compared"] < 4.2 * some["pairs_compared"]
+
+
 @pytest.mark.parametrize("exact", [True, False])
 def test_twenty_thousand_copies_are_compared_once_each(store: Store, exact: bool) -> None:
     made = deduplicate(store, {"s": numbered([prose(30)] * 20_000)}, DedupParams(exact=exact))

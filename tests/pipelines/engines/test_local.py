@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -46,9 +47,13 @@ def tasks(run=count, numbers=range(4)) -> list[Task]:
     return [Task(run, "test.count", 1, {"number": number}, payload=number) for number in numbers]
 
 
+@pytest.mark.parametrize("in_threads", [False, True])
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_results_come_in_the_order_of_the_tasks_with_any_number_of_workers(store: Store, workers: int) -> None:
-    results = Engine(store, workers, alone_seconds=0).map(tasks(numbers=range(9)))
+def test_results_come_in_the_order_of_the_tasks_with_any_number_of_workers(
+    store: Store, workers: int, in_threads: bool
+) -> None:
+    wanted = [replace(task, in_threads=in_threads) for task in tasks(numbers=range(9))]
+    results = Engine(store, workers, alone_seconds=0).map(wanted)
 
     assert [result.stats["number"] for result in results] == list(range(9))
     parts = join_parts([result.parts for result in results])
@@ -112,14 +117,32 @@ def test_no_tasks_give_no_results(store: Store) -> None:
 
 
 def test_a_task_measures_its_own_use(store: Store) -> None:
-    (result,) = Engine(store, 1).map([Task(burn, "test.burn", 1, {})])
+    (result,) = Engine(store, 1).map([Task(burn, "test.burn", 1, {}, payload=0.25)])
 
     assert 0.2 <= result.cpu_seconds < 5
 
 
-def burn(inputs: Inputs, _: None) -> Iterable[Made]:
-    end = time.process_time() + 0.25
-    while time.process_time() < end:
+def test_tasks_in_threads_measure_their_own_use_each(store: Store) -> None:
+    both = [Task(burn, "test.burn", 1, {"seconds": s}, payload=s, in_threads=True) for s in (0.05, 0.5)]
+    begun = time.process_time()
+    short, long = Engine(store, 2).map(both)
+
+    assert 0.05 <= short.cpu_seconds < 0.3
+    assert 0.5 <= long.cpu_seconds < 0.8
+    assert short.cpu_seconds + long.cpu_seconds <= time.process_time() - begun
+
+
+def test_a_failing_task_in_a_thread_is_raised_as_itself_and_finished_work_stays(store: Store) -> None:
+    wanted = [replace(task, in_threads=True) for task in tasks(fail)]
+    with pytest.raises(ValueError, match="does not like"):
+        Engine(store, 2).charged_to("first").map(wanted)
+
+    assert [r.reused for r in Engine(store, 1).charged_to("second").map(tasks())][:2] == [True, True]
+
+
+def burn(inputs: Inputs, seconds: float) -> Iterable[Made]:
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
         pass
     return ()
 
