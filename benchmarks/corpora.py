@@ -23,6 +23,7 @@ SHARED = Path(__file__).resolve().parents[1] / "../shared/data"
 SOURCE = "benchmark"
 DOCUMENT_CHARACTERS = 10_000
 NEAR_DUPLICATES = 0.2
+MOST_LINES_LOST = 0.15
 
 
 @dataclass(frozen=True)
@@ -64,13 +65,23 @@ class Corpus:
 def packages(megabytes: float) -> Corpus:
     """Sources and notes of the installed packages, in documents of some 10 kB, in random but fixed order.
 
-    Near duplicates are those that there are: licences, generated code, copies of one module in several packages.
+    Some near duplicates are there by nature: licences, generated code, copies of one module in several packages. Since
+    these are few, one document in five is an edited copy of one of the others.
     """
+    draw = random.Random(1)
     texts: list[str] = []
-    for text in installed_texts(megabytes):
+    for text in installed_texts(megabytes * (1 - NEAR_DUPLICATES)):
         texts += pieces(text, DOCUMENT_CHARACTERS)
-    random.Random(1).shuffle(texts)
+    copies = round(len(texts) * NEAR_DUPLICATES / (1 - NEAR_DUPLICATES))
+    texts += [edited(text, draw) for text in draw.choices(texts, k=copies)]
+    draw.shuffle(texts)
     return Corpus("packages", "en", pa.array(texts, pa.large_string()))
+
+
+def edited(text: str, draw: random.Random) -> str:
+    """A text without some of its lines: any share of them up to MOST_LINES_LOST, drawn evenly."""
+    share = draw.uniform(0, MOST_LINES_LOST)
+    return "".join(line for line in text.splitlines(keepends=True) if draw.random() >= share)
 
 
 def pieces(text: str, characters: int) -> list[str]:
