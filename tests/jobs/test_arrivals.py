@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from jobs.command import main
 from pipelines.dataset import Version
 from tests.jobs.corpus import BOOKS, make_profile, prose
 from tests.jobs.test_chain import Mill, reason
@@ -49,6 +50,33 @@ def test_what_was_kept_stays_though_an_earlier_source_brings_it_later(
     assert mill.run(UP_TO_UNIQUE).success
     assert clusters(mill).id == second.id
     assert mill.account().lineage_usd(second.id) > mill.account().lineage_usd(first.id)
+
+
+def test_a_version_that_builds_on_another_can_be_made_again(
+    tmp_path: Path, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture
+) -> None:
+    mill = Mill(make_profile(tmp_path, dedup={"append_only": True}), instance)
+    assert mill.run(UP_TO_UNIQUE).success
+    arrives(mill, tmp_path, prose(105), prose(5000))
+    assert mill.run(UP_TO_UNIQUE).success
+
+    main(["reproduce", "duplicate_clusters", "--verify", "--json", "--profile", str(tmp_path / "profile.yaml")])
+
+    told = json.loads(capsys.readouterr().out)["verdicts"]
+    assert [one["outcome"] for one in told if one["asset"] == "duplicate_clusters"] == ["same", "same"]
+
+
+def test_impact_knows_what_stays(tmp_path: Path, instance: dg.DagsterInstance, capsys: pytest.CaptureFixture) -> None:
+    mill = Mill(make_profile(tmp_path, dedup={"append_only": True}), instance)
+    assert mill.run(UP_TO_UNIQUE).success
+    arrives(mill, tmp_path, prose(105), prose(5000))
+    assert mill.run(UP_TO_UNIQUE).success
+    capsys.readouterr()
+
+    assert main(["impact", "--profile", str(tmp_path / "profile.yaml"), "--json"]) == 0
+
+    told = {(one["asset"], one["partition"]): one["outcome"] for one in json.loads(capsys.readouterr().out)["datasets"]}
+    assert told["duplicate_clusters", ""] == "untouched"
 
 
 def test_without_it_the_earlier_source_takes_the_place(tmp_path: Path, instance: dg.DagsterInstance) -> None:
