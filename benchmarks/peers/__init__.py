@@ -26,6 +26,8 @@ class Peer:
     script: str
     requirements: tuple[str, ...]
     target: float
+    tells_seconds: bool = False
+    """Whether its script prints the seconds after imports, and nothing else."""
 
     @property
     def folder(self) -> Path:
@@ -49,10 +51,11 @@ class Peer:
         subprocess.run([*pip, *self.requirements], check=True)
         self._done.write_text("\n".join(self.requirements), encoding="utf-8")
 
-    def run(self, source: Path, target: Path, language: str) -> float:
-        """Deduplicate the Parquet folder source into target; wall seconds from the start of the process to its end."""
+    def run(self, source: Path, target: Path, language: str) -> tuple[float, str]:
+        """Deduplicate the Parquet folder source into target; wall seconds from the start of the process to its end, and
+        what it printed."""
         command = [str(self.python), str(HERE / self.script), str(source), str(target), language]
-        return timed(command, target)[0]
+        return timed(command, target)
 
     @property
     def _done(self) -> Path:
@@ -62,7 +65,7 @@ class Peer:
 PEERS = (
     Peer("datatrove 0.10.1", "datatrove_script.py", ("datatrove[io,processing]==0.10.1", "spacy[ja]", "jieba"), 40),
     Peer("text-dedup 0.4.0", "text_dedup_script.py", ("text-dedup==0.4.0",), 12),
-    Peer("rensa 0.5.0", "rensa_script.py", ("rensa==0.5.0", "pyarrow"), 4),
+    Peer("rensa 0.5.0", "rensa_script.py", ("rensa==0.5.0", "pyarrow"), 4, tells_seconds=True),
 )
 
 

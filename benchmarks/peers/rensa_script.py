@@ -2,12 +2,14 @@
 looks candidates up in LSH bands and compares sketches before it calls a document a duplicate.
 
 Run by rensa's Python: `python rensa_script.py INPUT OUTPUT LANGUAGE`; both folders hold Parquet with the columns doc_id
-and text. Chinese and Japanese are cut into shingles of 5 characters, since words would be whole clauses.
+and text. Prints the seconds after imports. Chinese and Japanese are cut into shingles of 5 characters, since words would
+be whole clauses.
 """
 
 import multiprocessing
 import re
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,6 +28,7 @@ WORD = re.compile(r"\w+")
 
 def main(source: str, target: str, language: str) -> None:
     """One pool for the sketches, file by file; the deduplicator sees documents in the order of the files."""
+    start = time.perf_counter()
     deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=PERMUTATIONS, use_lsh=True, seed=SEED)
     files = sorted(Path(source).glob("*.parquet"))
     with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
@@ -33,6 +36,7 @@ def main(source: str, target: str, language: str) -> None:
             table = pq.read_table(path)
             keep = deduplicator.add_pairs(zip(table["doc_id"].to_pylist(), rows, strict=True))
             pq.write_table(table.filter(pa.array(keep)), f"{target}/{path.name}", compression="zstd")
+    print(time.perf_counter() - start)
 
 
 def sketch(path: Path, language: str) -> list[RMinHash]:

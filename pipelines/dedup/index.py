@@ -130,8 +130,8 @@ class Index:
 def lean_minhashes(table: pa.Table, seed: int) -> Iterator[tuple[str, Any]]:
     """(doc_id, `datasketch.LeanMinHash`) of every document of an index file that has shingles.
 
-    They can be inserted into datasketch's `MinHashLSH`, `MinHashLSHBloom`, `MinHashLSHForest` as they are. seed: that of the
-    parameters.
+    They can be inserted into datasketch's `MinHashLSH`, `MinHashLSHBloom`, `MinHashLSHForest` as they are. seed: that
+    of the parameters.
     """
     import datasketch
 

@@ -89,8 +89,8 @@ class Files:
     @classmethod
     def of(cls, inputs: Inputs, comparison: Comparison) -> "Files":
         """The files of a task."""
-        indexes, clusters = np.split(np.array(inputs.broadcast_objects, object), [comparison.earlier])
-        return cls(inputs.store, inputs.objects, tuple(zip(indexes, clusters, strict=True)), comparison)
+        before, count = inputs.broadcast_objects, comparison.earlier
+        return cls(inputs.store, inputs.objects, tuple(zip(before[:count], before[count:], strict=True)), comparison)
 
     @property
     def gone(self) -> list[tuple[str, str]]:

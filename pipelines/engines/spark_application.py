@@ -225,6 +225,7 @@ def _each(sequence: Any) -> Iterator[Any]:
 
 def _refuse_without_spark() -> None:
     try:
+        import pandas  # noqa: F401 - PySpark hands Arrow batches over only where it is installed
         import pyspark  # noqa: F401
     except ImportError:
         raise SparkMissing(
