@@ -2,8 +2,8 @@
 looks candidates up in LSH bands and compares sketches before it calls a document a duplicate.
 
 Run by rensa's Python: `python rensa_script.py INPUT OUTPUT LANGUAGE`; both folders hold Parquet with the columns doc_id
-and text. Prints the seconds after imports. Chinese and Japanese are cut into shingles of 5 characters, since words would
-be whole clauses.
+and text. Prints the seconds after imports. Chinese and Japanese are cut into shingles of 5 characters: words would be
+whole clauses.
 """
 
 import multiprocessing

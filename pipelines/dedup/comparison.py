@@ -50,7 +50,7 @@ class Comparison:
             config.banding,
             config.permutations,
             config.threshold,
-            config.verify == "shingles",
+            config.minhash and config.verify == "shingles",
             config.bucket_limit,
             config.simhash.distance if config.simhash.enabled else None,
             config.simhash.blocks_used,
@@ -135,7 +135,7 @@ def leaders_among(
     del keys
     members = rows[buckets.members]
     prints = Prints(
-        signatures=index.signature_addresses(members) if rules.bands else Prints().signatures,
+        signatures=index.signature_addresses(members) if rules.bands and not rules.by_sets else Prints().signatures,
         sets=index.set_addresses(members) if rules.by_sets else Prints().sets,
         set_sizes=index.numbers("shingles")[members] if rules.by_sets else Prints().set_sizes,
         simhash=index.numbers("simhash")[members] if len(comparison.masks) else Prints().simhash,

@@ -35,7 +35,7 @@ def index_schema(permutations: int, *, simhash: bool = False, sets: bool = False
         signature = pa.list_(pa.uint32(), permutations)
         fields.append(column("minhash", signature, "MinHash signature (datasketch's scheme affine32)"))
     if sets:
-        fields.append(column("shingle_set", pa.large_list(pa.uint32()), "distinct hashes of the shingles, ascending"))
+        fields.append(column("shingle_set", pa.large_list(pa.uint32()), "distinct hashes of the shingles"))
     return pa.schema(fields)
 
 
@@ -92,7 +92,7 @@ class Index:
 
     def numbers(self, name: str) -> npt.NDArray[Any]:
         """A column of numbers, copied into one array."""
-        return self.column(name).to_numpy()
+        return self.column(name).to_numpy() if self.shards else np.zeros(0, np.int64)
 
     def exact(self, half: int) -> npt.NDArray[np.uint64]:
         """One half of the exact hashes, uint64[documents]: zeros for texts that are never copies of one another."""
@@ -113,15 +113,18 @@ class Index:
 
     def set_addresses(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         """The same of their sets of shingles; how many there are in each is the column "shingles"."""
-        places = []
-        for shard in self.shards:
-            if len(shard):
+        within = np.searchsorted(self.starts, rows, side="right") - 1
+        by_shard = np.argsort(within, kind="stable")
+        cuts = np.searchsorted(within[by_shard], np.arange(len(self.shards) + 1))
+        places = np.zeros(len(rows), np.uint64)
+        for number, shard in enumerate(self.shards):
+            there = by_shard[cuts[number] : cuts[number + 1]]
+            if len(there):
                 chunk = shard["shingle_set"].chunk(0)
                 offsets = np.frombuffer(chunk.buffers()[1], np.int64, len(chunk) + 1, 8 * chunk.offset)
-                places.append(
-                    np.uint64(chunk.values.buffers()[1].address) + offsets[:-1].astype(np.uint64) * np.uint64(4)
-                )
-        return np.concatenate(places)[rows] if places else np.zeros(0, np.uint64)
+                begins = offsets[rows[there] - self.starts[number]].astype(np.uint64)
+                places[there] = np.uint64(chunk.values.buffers()[1].address) + begins * np.uint64(4)
+        return places
 
     def _type(self, name: str) -> pa.DataType:
         return self.shards[0].schema.field(name).type if self.shards else pa.null()

@@ -47,7 +47,7 @@ class Prints:
     """What documents are compared by; arrays of levels that are off are empty.
 
     signatures: uint64[documents], addresses of uint32[permutations]. sets, set_sizes: addresses and lengths of
-    ascending uint32 arrays. simhash: uint64[documents], fingerprints. What addresses point to must stay where it is.
+    uint32 arrays without repeats. simhash: uint64[documents], fingerprints. What addresses point to must not move.
     """
 
     signatures: npt.NDArray[np.uint64] = field(default_factory=lambda: _NO_ADDRESSES)
@@ -139,15 +139,42 @@ def _equal_values(left: np.uint64, right: np.uint64, permutations: int) -> np.in
 
 
 @numba.njit(nogil=True, cache=True)
-def _jaccard(left: np.uint64, left_size: int, right: np.uint64, right_size: int) -> float:
-    ours, theirs = _array(left, left_size), _array(right, right_size)
-    i = k = common = 0
-    while i < left_size and k < right_size:
-        a, b = ours[i], theirs[k]
-        common += a == b
-        i += a <= b
-        k += b <= a
-    return common / (left_size + right_size - common)
+def _fill(table, address, size) -> np.uintp:  # type: ignore[no-untyped-def]
+    """Put a set into an open hash table; returns the mask of its slots. 0 marks a free one, so it stands for itself in
+    the one behind the last."""
+    slots = 16
+    while slots < 2 * size:
+        slots *= 2
+    table[: slots + 1] = 0
+    mask = np.uintp(slots - 1)
+    values = _array(address, size)
+    for i in range(size):
+        value = values[i]
+        if value == 0:
+            table[slots] = 1
+            continue
+        slot = np.uintp(value) & mask
+        while table[slot] != 0:
+            slot = (slot + np.uintp(1)) & mask
+        table[slot] = value
+    return mask
+
+
+@numba.njit(nogil=True, cache=True)
+def _common(table, mask, address, size):  # type: ignore[no-untyped-def]
+    """How many values of a set are in the table."""
+    values = _array(address, size)
+    common = np.int64(0)
+    for i in range(size):
+        value = values[i]
+        if value == 0:
+            common += np.int64(table[mask + np.uintp(1)])
+            continue
+        slot = np.uintp(value) & mask
+        while table[slot] != 0 and table[slot] != value:
+            slot = (slot + np.uintp(1)) & mask
+        common += np.int64(table[slot] == value)
+    return common
 
 
 @numba.njit(nogil=True, cache=True)
@@ -157,9 +184,14 @@ def _lead(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     members, keys = of.shape
     compared = similar = cut = 0
+    largest = 16
+    while len(sets) and largest < 2 * set_sizes.max():
+        largest *= 2
+    table = np.empty(largest + 1, np.uint32)
     for document in range(members):
         best, best_level, best_similarity = -1, np.int8(0), 0.0
         candidates = members if document >= settled else fixed
+        mask = np.uintp(0)  # of the table, once it holds this document's set
         for key in range(keys if document >= fixed else 0):
             bucket = of[document, key]
             other = heads[bucket] if bucket >= 0 else np.int32(-1)
@@ -175,7 +207,12 @@ def _lead(  # type: ignore[no-untyped-def]
                     found_level, found = np.int8(0), 0.0
                     if bands:
                         if len(sets):
-                            found = _jaccard(sets[document], set_sizes[document], sets[other], set_sizes[other])
+                            ours, theirs = set_sizes[document], set_sizes[other]
+                            if min(ours, theirs) >= threshold * max(ours, theirs) - 1e-6:
+                                if mask == 0:
+                                    mask = _fill(table, sets[document], ours)
+                                common = _common(table, mask, sets[other], theirs)
+                                found = common / (ours + theirs - common)
                             found_level = np.int8(_MINHASH if found >= threshold - 1e-12 else 0)
                         else:
                             equal = _equal_values(signatures[document], signatures[other], permutations)

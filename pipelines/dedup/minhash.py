@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _SIDE_BY_SIDE = 4
+_NO_SETS = np.zeros(0, np.uint32)
 
 
 def permutation_factors(permutations: int, seed: int) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
@@ -22,13 +23,19 @@ def permutation_factors(permutations: int, seed: int) -> tuple[npt.NDArray[np.ui
 
 
 def minhash_signatures(
-    shingles: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64], permutations: int, seed: int
+    shingles: npt.NDArray[np.uint64],
+    offsets: npt.NDArray[np.int64],
+    permutations: int,
+    seed: int,
+    sets: npt.NDArray[np.uint32] = _NO_SETS,
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Signatures uint32[documents, permutations] and the number of distinct shingles, int64[documents].
 
     shingles: 64-bit hashes, of which the upper 32 bits count; those of document i stand in
     shingles[offsets[i]:offsets[i + 1]]. A document without shingles has 2^32 - 1 everywhere, like an empty MinHash.
-    Broder (1997); permutations as in datasketch 2.0. Memory: 8 to 16 bytes per shingle of the longest document.
+    sets: where it has room for all shingles, it is filled with the distinct hashes (mixed, 32 bits) of each document,
+    one document after the other. Broder (1997); permutations as in datasketch 2.0. Memory: 8 to 16 bytes per shingle of
+    the longest document.
     """
     factors, summands = permutation_factors(permutations, seed)
     documents = len(offsets) - 1
@@ -37,7 +44,7 @@ def minhash_signatures(
     longest = int(np.diff(offsets).max(initial=0))
     slots = np.empty(_slots_for(longest), np.uint32)
     unique = np.empty(longest + _SIDE_BY_SIDE, np.uint32)
-    _minhash(shingles, offsets, factors, summands, slots, unique, signatures, distinct)
+    _minhash(shingles, offsets, factors, summands, slots, unique, signatures, distinct, sets)
     return signatures, distinct
 
 
@@ -85,15 +92,19 @@ def _distinct_hashes(shingles, start, stop, slots, unique) -> int:  # type: igno
 
 @numba.njit(nogil=True, cache=True)
 def _minhash(  # type: ignore[no-untyped-def]
-    shingles, offsets, factors, summands, slots, unique, signatures, distinct
+    shingles, offsets, factors, summands, slots, unique, signatures, distinct, sets
 ) -> None:
     permutations = len(factors)
+    held = 0
     for document in range(len(offsets) - 1):
         start, stop = offsets[document], offsets[document + 1]
         if start == stop:
             continue
         count = _distinct_hashes(shingles, start, stop, slots, unique)
         distinct[document] = count
+        if len(sets):
+            sets[held : held + count] = unique[:count]
+            held += count
         while count % _SIDE_BY_SIDE:  # a repeated hash changes no minimum
             unique[count] = unique[count - 1]
             count += 1

@@ -80,10 +80,10 @@ class DedupParams(Params):
     threshold: float = Field(
         0.75, ge=0.1, le=1.0, description="Jaccard similarity of the shingle sets from which on a document is removed"
     )
-    verify: Literal["signature", "shingles"] = Field(
-        "signature",
-        description="what tells how similar a pair is: the share of equal signature values (an estimate), or the sets "
-        "of shingles themselves, stored with 4 bytes a shingle",
+    verify: Literal["shingles", "signature"] = Field(
+        "shingles",
+        description="what tells how similar a pair is: the sets of shingles themselves, at 4 bytes of disk a shingle, "
+        "or the share of equal signature values, an estimate",
     )
     shingle_of: Literal["words", "characters"] = Field(
         "words",

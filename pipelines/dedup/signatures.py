@@ -8,9 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
@@ -26,7 +24,7 @@ from pipelines.text.repeats import Repeats, drop_repeats
 from pipelines.text.shingles import EMPTY_TEXT, is_blank, shingle_hashes, text_hashes
 from pipelines.text.words import Words, word_batches
 
-VERSION = 2
+VERSION = 3
 
 AS_WRITTEN = Normalisation(case="keep", punctuation="keep")
 """How lines and paragraphs are compared: all but white space counts."""
@@ -118,10 +116,12 @@ def _signatures(texts: pa.Array, words: Words, config: DedupParams, counts: dict
     columns: dict[str, Any] = {"exact": exact, "length": pc.binary_length(texts)}
     if config.minhash:
         hashes, offsets = shingle_hashes(words, config.shingle_length, config.shingle_of)
-        signatures, distinct = minhash_signatures(hashes, offsets, config.permutations, config.seed)
+        sets = np.empty(len(hashes) if _wants_sets(config) else 0, np.uint32)
+        signatures, distinct = minhash_signatures(hashes, offsets, config.permutations, config.seed, sets)
         columns["minhash"] = pa.FixedSizeListArray.from_arrays(pa.array(signatures.ravel()), config.permutations)
         if _wants_sets(config):
-            columns["shingle_set"] = shingle_sets(hashes, offsets)
+            ends = np.concatenate([[0], np.cumsum(distinct)]).astype(np.int64)
+            columns["shingle_set"] = pa.LargeListArray.from_arrays(pa.array(ends), pa.array(sets[: ends[-1]]))
         sizes = words.counts if config.shingle_of == "words" else np.diff(words.normalised_offsets)
         counts["short"] += int(np.count_nonzero((sizes > 0) & (sizes < config.shingle_length)))
     if config.simhash.enabled:
@@ -134,27 +134,6 @@ def _signatures(texts: pa.Array, words: Words, config: DedupParams, counts: dict
     counts["wordless"] += int(np.count_nonzero(words.counts == 0)) - blank
     counts["by_characters"] += int(np.count_nonzero(2 * words.characters > words.counts))
     return pa.table(columns | {"shingles": distinct})
-
-
-def shingle_sets(hashes: npt.NDArray[np.uint64], offsets: npt.NDArray[np.int64]) -> pa.LargeListArray:
-    """The distinct hashes of each document's shingles, ascending: the upper 32 bits, those that MinHash counts."""
-    values = np.empty(len(hashes), np.uint32)
-    starts = np.zeros(len(offsets), np.int64)
-    _sort_distinct(hashes, offsets, values, starts)
-    return pa.LargeListArray.from_arrays(pa.array(starts), pa.array(values[: starts[-1]]))
-
-
-@numba.njit(nogil=True, cache=True)
-def _sort_distinct(hashes, offsets, values, starts) -> None:  # type: ignore[no-untyped-def]
-    out = 0
-    for document in range(len(offsets) - 1):
-        first = out
-        ordered = np.sort((hashes[offsets[document] : offsets[document + 1]] >> np.uint64(32)).astype(np.uint32))
-        for value in ordered:
-            if out == first or values[out - 1] != value:
-                values[out] = value
-                out += 1
-        starts[document + 1] = out
 
 
 def _verbatim_hashes(texts: pa.Array) -> pa.Array:

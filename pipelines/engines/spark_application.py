@@ -229,7 +229,8 @@ def _refuse_without_spark() -> None:
         import pyspark  # noqa: F401
     except ImportError:
         raise SparkMissing(
-            "engine.kind: spark needs PySpark, which is not installed: pip install -e '.[spark]', then run again"
+            "engine.kind: spark needs PySpark and pandas, which are not both here: pip install -e '.[spark]', then run "
+            "again"
         ) from None
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java", path=f"{home}/bin" if home else None) is None:

@@ -230,7 +230,7 @@ def test_the_nearest_document_that_stays_is_the_one_datasketch_finds(milled, fac
 def test_why_the_nearest_is_no_duplicate(milled, explain, facts) -> None:
     told = facts(milled, "#w3")["deduplication"]
 
-    assert told["why"] == f"Similarity {told['nearest_kept']['similarity']:.3f}, below 0.75."
+    assert told["why"] == f"Similarity {told['nearest_kept']['jaccard']:.3f}, below 0.75."
     assert told["why"] in explain(milled, "#w3")
 
 

@@ -28,9 +28,7 @@ def test_simhash_alone_finds_near_copies_and_tells_how_near(store: Store) -> Non
 def test_a_pair_that_both_levels_find_counts_for_the_surer_one(store: Store) -> None:
     texts = {"long": prose(1001), "short": prose(1000)}
     assert removed(store, texts, simhash={"enabled": True}) == {"short": ("long", "minhash")}
-    assert removed(store, texts, simhash={"enabled": True}, threshold=1.0, verify="shingles") == {
-        "short": ("long", "simhash")
-    }
+    assert removed(store, texts, simhash={"enabled": True}, threshold=1.0) == {"short": ("long", "simhash")}
 
 
 @pytest.mark.parametrize("blocks", [None, 6])
@@ -50,20 +48,20 @@ def test_simhash_leaves_no_pair_within_the_distance(store: Store, blocks: int | 
     assert deduplicate(store, {"s": [kept]}, config).removed == {}
 
 
-def test_true_similarity_decides_where_it_is_asked_for(store: Store) -> None:
+def test_true_similarity_decides(store: Store) -> None:
     # 96 shingles of five words, and 8 more: 96 / 104 = 0.923.
     texts = {"long": prose(108), "short": prose(100)}
     for threshold, found in ((0.92, True), (0.924, False)):
-        made = deduplicate(store, {"s": [texts]}, DedupParams(verify="shingles", threshold=threshold, bands=56, rows=2))
+        made = deduplicate(store, {"s": [texts]}, DedupParams(threshold=threshold, bands=56, rows=2))
         assert bool(made.removed) == found
         similarities = made.clusters.table("clusters")["similarity"].to_pylist()
         assert similarities == ([pytest.approx(96 / 104)] if found else [])
 
 
-def test_verification_by_shingles_computes_no_text_again_at_another_threshold(store: Store) -> None:
+def test_the_sets_serve_another_threshold_too(store: Store) -> None:
     texts = {"s": [{"long": prose(108), "short": prose(100)}]}
-    deduplicate(store, texts, DedupParams(verify="shingles", threshold=0.9))
-    made = deduplicate(store, texts, DedupParams(verify="shingles", threshold=0.95))
+    deduplicate(store, texts, DedupParams(threshold=0.9))
+    made = deduplicate(store, texts, DedupParams(threshold=0.95))
     assert made.removed == {}
 
 

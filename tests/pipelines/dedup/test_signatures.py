@@ -54,8 +54,7 @@ def test_a_level_that_is_off_has_no_column() -> None:
         prose(10), config=DedupParams.model_validate({"simhash": {"enabled": True}, "verify": "shingles"})
     )
     assert set(every[0]) == set(index_schema(112, simhash=True, sets=True).names)
-    assert every[0]["shingle_set"] == sorted(set(every[0]["shingle_set"]))
-    assert len(every[0]["shingle_set"]) == every[0]["shingles"]
+    assert len(set(every[0]["shingle_set"])) == len(every[0]["shingle_set"]) == every[0]["shingles"]
 
 
 def test_an_empty_shard_has_an_empty_table() -> None:
@@ -92,7 +91,7 @@ def test_lone_surrogates_neither_crash_nor_match_everything() -> None:
         ({"shingle_length": 7}, True),
         ({"shingle_of": "characters"}, True),
         ({"exact_text": "verbatim"}, True),
-        ({"verify": "shingles"}, True),
+        ({"verify": "signature"}, True),
         ({"normalisation": {"digits": "zero"}}, True),
         ({"simhash": {"enabled": True}}, True),
         ({"repeats": {"lines": True}}, True),

@@ -17,6 +17,7 @@ from pipelines.engines.spark import SparkEngine
 from pipelines.engines.spark_application import Application
 from pipelines.store import Store
 from tests.pipelines.dedup.corpus import clean_documents, doc_id, numbered, prose
+from tests.pipelines.engines.standalone import REACHABLE, standalone_cluster
 
 Sources = Mapping[str, Sequence[Mapping[str, str]]]
 
@@ -109,7 +110,7 @@ def mixed(seed: int = 5) -> dict[str, list[dict[str, str]]]:
         {},
         {"against": ["b"], "simhash": {"enabled": True, "distance": 5}, "bucket_limit": 1},
         {"minhash": False},
-        {"exact": False, "verify": "shingles", "threshold": 0.6},
+        {"exact": False, "verify": "signature", "threshold": 0.6},
         {"minhash": False, "simhash": {"enabled": True}, "exact_text": "verbatim"},
     ],
     ids=str,
@@ -218,3 +219,17 @@ def test_executors_of_a_cluster_make_the_same(application: Application, tmp_path
         for folder in set(kept.iterdir()) - there_before if kept.is_dir() else ():
             shutil.rmtree(folder, ignore_errors=True)
     assert stats["dropped"]["exact"] > 10 < stats["dropped"]["minhash"]
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    yield from standalone_cluster(tmp_path)
+
+
+def test_executors_of_a_standalone_cluster_make_the_same(
+    application: Application, standalone: str, tmp_path: Path
+) -> None:
+    application.close()
+    with Application(standalone, QUICK | REACHABLE) as cluster:
+        assert Both(tmp_path, cluster).find(mixed()).stats["dropped"]["exact"] > 10
+        assert cluster.outside_seconds() > 1

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,11 +24,13 @@ from pipelines.engines.spark_application import Application, SparkMissing
 from pipelines.engines.spark_errors import explained, python_error
 from pipelines.engines.task import File, Inputs, Made, Stats, Task
 from pipelines.store import Store, StoreError
+from tests.pipelines.engines.standalone import REACHABLE, standalone_cluster
 
 ROOT = Path(__file__).parents[3]
 
 with_spark = pytest.mark.skipif(
-    shutil.which("java") is None or not any((Path(p) / "pyspark").is_dir() for p in sys.path),
+    shutil.which("java") is None
+    or not all(any((Path(p) / name).is_dir() for p in sys.path) for name in ("pyspark", "pandas")),
     reason="needs Java and the spark group",
 )
 
@@ -122,7 +123,7 @@ def test_without_java_one_sentence_says_what_to_install(store: Store, monkeypatc
 def test_without_pyspark_one_sentence_says_what_to_install(store: Store, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
 
-    with pytest.raises(SparkMissing, match=r"needs PySpark, .* pip install -e '\.\[spark\]'"):
+    with pytest.raises(SparkMissing, match=r"needs PySpark and pandas, .* pip install -e '\.\[spark\]'"):
         SparkEngine(store, 2, application=Application("local[2]", {})).map(tasks())
 
 
@@ -367,47 +368,15 @@ def test_a_killed_driver_leaves_nobody(drivers: Drivers) -> None:
     assert wait_for(lambda: not drivers.left(), 30), drivers.left()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone master with one worker of two cores; its URL."""
-    import pyspark
-
-    home, log = Path(pyspark.__file__).parent, (tmp_path / "cluster.log").open("ab")
-    environment = os.environ | {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-
-    def start(kind: str, *arguments: str) -> subprocess.Popen:
-        command = [str(home / "bin/spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *arguments]
-        return subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
-
-    url = f"spark://127.0.0.1:{(port := free_port())}"
-    master = start("master.Master", "--port", str(port), "--webui-port", str(free_port()))
-    where = ["--work-dir", str(tmp_path / "work"), "--webui-port", str(free_port())]
-    worker = start("worker.Worker", "--cores", "2", "--memory", "1g", *where, url)
-    try:
-        yield url
-    finally:
-        processes = [psutil.Process(one.pid) for one in (worker, master)]
-        for process in [child for one in processes for child in one.children(recursive=True)] + processes:
-            with suppress(psutil.Error):
-                process.kill()
-        worker.wait()
-        master.wait()
-        log.close()
+    yield from standalone_cluster(tmp_path)
 
 
 @pytest.mark.slow
 @with_spark
 def test_executors_elsewhere_are_charged_as_spark_says(drivers: Drivers, cluster: str, tmp_path: Path) -> None:
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    conf = loopback | {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.executor.memory": "512m"}
-
-    told = drivers.run("burn", cluster, **conf)
+    told = drivers.run("burn", cluster, **REACHABLE)
 
     assert told["numbers"] == list(range(6))
     assert 3.0 <= told["burnt"] <= told["outside"] <= 2 * told["wall"]
