@@ -232,10 +232,10 @@ class _Forecast:
             for data in given.values():
                 for read in data.versions if isinstance(data, Dataset) else ():
                     refuse_unhealthy(read, self._profile.checks)
-            last_version = self._past.versions.get((recipe.name, partition))
-            version = recipe.make(partition, given, rehearsal, params=params, source=source, last=last_version)
+            before = self._past.versions.get((recipe.name, partition))
+            version = recipe.make(partition, given, rehearsal, params=params, source=source, last=before)
             checks = self._checks.setdefault(recipe.name, StepChecks(recipe.name, recipe.checks, self._profile.checks))
-            checks.look_at(version, last_version)
+            checks.look_at(version, before)
             *others, last = self._profile.source_names if partition else [""]
             if partition == last and all(self._next[recipe.name, other].version for other in others):
                 checks.look_at_all()

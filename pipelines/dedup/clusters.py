@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pipelines.dataset import Dataset, Draft, Part, Shard
 from pipelines.dedup.comparison import Comparison, leaders_among
 from pipelines.dedup.index import Index
-from pipelines.dedup.leaders import KEPT, LEVELS
+from pipelines.dedup.leaders import KEPT, LEVELS, Leaders
 from pipelines.dedup.outcome import LARGEST_CLUSTERS, Outcome, removed_rows, stayed
 from pipelines.dedup.params import DedupParams
 from pipelines.dedup.priority import order_of_priority
@@ -33,20 +33,13 @@ if TYPE_CHECKING:
 VERSION = 3
 
 
-@dataclass(frozen=True)
-class Assignment:
-    """For each document in order of priority: the position of the one that stays instead (`KEPT`: it stays itself), by
-    which of the `LEVELS`, how similar. order: its row in the index. fixed: how many, first in order, are only compared
-    with. compared, similar, cut: see `Leaders`."""
+@dataclass(frozen=True, kw_only=True)
+class Assignment(Leaders):
+    """Who stands for whom among all documents, in order of priority. order: the row in the index of each. fixed: how
+    many, first in order, are only compared with."""
 
     order: npt.NDArray[np.int64]
     fixed: int
-    leader: npt.NDArray[np.int32]
-    level: npt.NDArray[np.int8]
-    similarity: npt.NDArray[np.float64]
-    compared: int = 0
-    similar: int = 0
-    cut: int = 0
 
     @property
     def removed(self) -> npt.NDArray[np.int64]:
@@ -176,7 +169,16 @@ def assign(index: Index, comparison: Comparison, kept_before: npt.NDArray[np.boo
     level[positions], similarity[positions] = found.level[gone], found.similarity[gone]
     leader[copies] = np.where(leader[originals] == KEPT, originals, leader[originals])
     level[copies], similarity[copies] = level[originals], similarity[originals]
-    return Assignment(order, fixed, leader, level, similarity, found.compared, found.similar, found.cut)
+    return Assignment(
+        leader=leader,
+        level=level,
+        similarity=similarity,
+        compared=found.compared,
+        similar=found.similar,
+        cut=found.cut,
+        order=order,
+        fixed=fixed,
+    )
 
 
 def _source_of_row(index: Index, comparison: Comparison) -> npt.NDArray[np.int32]:

@@ -17,9 +17,6 @@ import pyarrow.ipc
 from pipelines.schemas import DOC_ID, column
 from pipelines.store import StoreError
 
-NO_SHINGLES = np.uint32(0xFFFFFFFF)
-"""Every value of a signature without shingles, as in an empty `datasketch.MinHash`."""
-
 
 def index_schema(permutations: int, *, simhash: bool = False, sets: bool = False) -> pa.Schema:
     """The columns of an index file: a level that is off has none. permutations: 0 without the MinHash level."""
@@ -33,7 +30,9 @@ def index_schema(permutations: int, *, simhash: bool = False, sets: bool = False
         fields.append(column("simhash", pa.uint64(), "SimHash fingerprint; 0 without shingles"))
     if permutations:
         signature = pa.list_(pa.uint32(), permutations)
-        fields.append(column("minhash", signature, "MinHash signature (datasketch's scheme affine32)"))
+        fields.append(
+            column("minhash", signature, "MinHash signature (datasketch's affine32), all ones without shingles")
+        )
     if sets:
         fields.append(column("shingle_set", pa.large_list(pa.uint32()), "distinct hashes of the shingles"))
     return pa.schema(fields)

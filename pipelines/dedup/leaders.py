@@ -14,6 +14,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from pipelines.dedup.buckets import Buckets
+from pipelines.dedup.minhash import slots_for
 from pipelines.dedup.simhash import hamming
 
 LEVELS = ("exact", "simhash", "minhash")
@@ -142,9 +143,7 @@ def _equal_values(left: np.uint64, right: np.uint64, permutations: int) -> np.in
 def _fill(table, address, size) -> np.uintp:  # type: ignore[no-untyped-def]
     """Put a set into an open hash table; returns the mask of its slots. 0 marks a free one, so it stands for itself in
     the one behind the last."""
-    slots = 16
-    while slots < 2 * size:
-        slots *= 2
+    slots = slots_for(size)
     table[: slots + 1] = 0
     mask = np.uintp(slots - 1)
     values = _array(address, size)
@@ -184,10 +183,7 @@ def _lead(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     members, keys = of.shape
     compared = similar = cut = 0
-    largest = 16
-    while len(sets) and largest < 2 * set_sizes.max():
-        largest *= 2
-    table = np.empty(largest + 1, np.uint32)
+    table = np.empty(slots_for(set_sizes.max() if len(sets) else 0) + 1, np.uint32)
     for document in range(members):
         best, best_level, best_similarity = -1, np.int8(0), 0.0
         candidates = members if document >= settled else fixed

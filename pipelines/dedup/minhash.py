@@ -42,14 +42,15 @@ def minhash_signatures(
     signatures = np.full((documents, permutations), np.uint32(0xFFFFFFFF))
     distinct = np.zeros(documents, np.int64)
     longest = int(np.diff(offsets).max(initial=0))
-    slots = np.empty(_slots_for(longest), np.uint32)
+    slots = np.empty(slots_for(longest), np.uint32)
     unique = np.empty(longest + _SIDE_BY_SIDE, np.uint32)
     _minhash(shingles, offsets, factors, summands, slots, unique, signatures, distinct, sets)
     return signatures, distinct
 
 
 @numba.njit(nogil=True, cache=True)
-def _slots_for(shingles: int) -> int:
+def slots_for(shingles: int) -> int:
+    """Slots of an open hash table for so many values: a power of two, at most half of them taken."""
     slots = 16
     while slots < 2 * shingles:
         slots *= 2
@@ -69,7 +70,7 @@ def _distinct_hashes(shingles, start, stop, slots, unique) -> int:  # type: igno
 
     The finalizer is a bijection that maps 0 to 0, so distinct hashes stay distinct and 0 can mark a free slot.
     """
-    mask = np.uintp(_slots_for(stop - start) - 1)
+    mask = np.uintp(slots_for(stop - start) - 1)
     slots[: mask + np.uintp(1)] = 0
     count = 0
     has_zero = False

@@ -263,7 +263,10 @@ def _packed(lists: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _bytes_of(lists: Any) -> pa.Array:
     sizes = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    starts = np.concatenate([[0], np.cumsum(4 * sizes, dtype=np.int64)]).astype(np.int32)
+    starts = np.concatenate([[0], np.cumsum(4 * sizes, dtype=np.int64)])
+    if starts[-1] >= 2**31:  # Spark's binaries are counted in 32 bits
+        raise ValueError("the shingles of one shard take more than 2 GiB; lower ingest.shard_megabytes")
+    starts = starts.astype(np.int32)
     values = np.ascontiguousarray(lists.flatten().to_numpy())
     return pa.Array.from_buffers(pa.binary(), len(lists), [None, pa.py_buffer(starts), pa.py_buffer(values)])
 
@@ -272,7 +275,8 @@ def _values(packed: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
     """The inverse, flat, and where each list starts."""
     _, offsets, data = packed.buffers()
     starts = np.frombuffer(offsets, np.int32, len(packed) + 1, 4 * packed.offset).astype(np.int64) // 4
-    return np.frombuffer(data, np.uint32, starts[-1]) if starts[-1] else np.zeros(0, np.uint32), starts
+    values = np.frombuffer(data, np.uint32, starts[-1]) if starts[-1] else np.zeros(0, np.uint32)
+    return values[starts[0] :], starts - starts[0]
 
 
 def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:

@@ -45,30 +45,25 @@ class Inputs:
     """The objects that a task may read: `tables` row-aligned tables of one shard, `broadcast` whatever all share."""
 
     def __init__(self, store: Store, objects: Sequence[str], broadcast: Sequence[str]) -> None:
-        self._store = store
+        self.store = store
         self.objects = tuple(objects)
         self.broadcast_objects = tuple(broadcast)
 
     def table(self, index: int = 0, columns: Sequence[str] | None = None) -> pa.Table:
         """The index-th aligned input, as a table."""
-        return read_table(self._store, self.objects[index], columns)
+        return read_table(self.store, self.objects[index], columns)
 
     def path(self, index: int) -> Path:
         """The index-th aligned input, as a local file."""
-        return self._store.path(self.objects[index])
+        return self.store.path(self.objects[index])
 
     def broadcast_table(self, index: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The index-th broadcast input, as a table."""
-        return read_table(self._store, self.broadcast_objects[index], columns)
+        return read_table(self.store, self.broadcast_objects[index], columns)
 
     def broadcast_path(self, index: int) -> Path:
         """The index-th broadcast input, as a local file (model files, token files)."""
-        return self._store.path(self.broadcast_objects[index])
-
-    @property
-    def store(self) -> Store:
-        """The store, for executors of Spark that write shards themselves."""
-        return self._store
+        return self.store.path(self.broadcast_objects[index])
 
     @property
     def broadcast_count(self) -> int:

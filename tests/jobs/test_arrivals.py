@@ -11,6 +11,8 @@ from pipelines.dataset import Version
 from tests.jobs.corpus import BOOKS, make_profile, prose
 from tests.jobs.test_chain import Mill, reason
 
+pytestmark = pytest.mark.usefixtures("own_environment")
+
 UP_TO_UNIQUE = "*unique_documents"
 
 

@@ -8,17 +8,11 @@ import pytest
 
 from jobs.build import build_definitions, full_range
 from jobs.command import main
-from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE
 from pipelines.store import Store
 from resources.settings import load_profile
 from tests.jobs.corpus import make_profile, write_profile
 
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in (PROFILE_VARIABLE, SET_VARIABLE):  # the command exports them: undo it after each test
-        monkeypatch.setenv(name, "")
+pytestmark = pytest.mark.usefixtures("own_environment")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ import pytest
 
 import jobs.fate
 from jobs.command import main
-from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import Draft, Part, Version, seal, write_shard
 from pipelines.dedup.index import lean_minhashes, open_index
@@ -39,13 +38,6 @@ def mill(folder: Path, selection: str, more_web: str = "", **sections: Any) -> P
 
 def line(name: str, text: str) -> str:
     return json.dumps({"id": name, "text": text}) + "\n"
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "dagster"))
-    for name in (PROFILE_VARIABLE, SET_VARIABLE):  # the command exports them: undo it after each test
-        monkeypatch.setenv(name, "")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import pytest
 
 from jobs.build import ASSETS
 from jobs.command import main
-from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE
 from jobs.impact import impact
 from jobs.outlook import Impact, Outlook
 from pipelines.costs.ledger import Ledger
@@ -293,9 +292,7 @@ def test_a_training_costs_what_the_last_one_held_gpus_for(folder: Path) -> None:
 
 
 @pytest.fixture
-def corpusmill(monkeypatch: pytest.MonkeyPatch):
-    for name in (PROFILE_VARIABLE, SET_VARIABLE):  # the command exports them: undo it after each test
-        monkeypatch.setenv(name, "")
+def corpusmill(own_environment: None):
     return lambda *arguments: main(arguments)
 
 

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 import psutil
-import pyarrow as pa
 import pytest
 
 from pipelines.dataset import Shard, write_shard
@@ -25,6 +24,7 @@ from pipelines.engines.spark_errors import explained, python_error
 from pipelines.engines.task import File, Inputs, Made, Stats, Task
 from pipelines.store import Store, StoreError
 from tests.pipelines.engines.standalone import REACHABLE, standalone_cluster
+from tests.pipelines.engines.test_local import count, die
 
 ROOT = Path(__file__).parents[3]
 
@@ -35,21 +35,10 @@ with_spark = pytest.mark.skipif(
 )
 
 
-def count(inputs: Inputs, number: int) -> Iterable[Made]:
-    yield "rejects", pa.table({"source": ["s"], "uri": [str(number)], "reason": ["r"], "detail": [None]})
-    yield "note", File(f"{number}.txt", str(number).encode())
-    yield Stats({"number": number})
-
-
 def fail(inputs: Inputs, number: int) -> Iterable[Made]:
     if number == 2:
         raise StoreError("task 2 does not like its input")
     return count(inputs, number)
-
-
-def die(inputs: Inputs, number: int) -> Iterable[Made]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return ()
 
 
 def never(inputs: Inputs, number: int) -> Iterable[Made]:
