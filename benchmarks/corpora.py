@@ -114,7 +114,9 @@ def chinese(megabytes: float) -> Corpus:
 
 def short_english(documents: int, times_as_long: int = 1) -> Corpus:
     """Documents of 60 to 150 words, or of so many times as many, composed of lines of the installed packages."""
-    return Corpus(f"{documents:,} documents", "en", composed(package_lines(), documents, 700 * times_as_long, "\n"))
+    return Corpus(
+        f"{documents:,} documents", "en", composed(package_lines(), documents, 700 * times_as_long, "\n", times_as_long)
+    )
 
 
 @cache
@@ -124,11 +126,12 @@ def package_lines() -> list[str]:
     return sorted({line for line in lines if 5 <= len(line.split()) <= 20})
 
 
-def composed(sentences: list[str], documents: int, characters: int, separator: str) -> pa.Array:
+def composed(sentences: list[str], documents: int, characters: int, separator: str, edits: int = 1) -> pa.Array:
     """Texts of sentences drawn at random, within a third of so many characters; one in five is a near duplicate.
 
     A near duplicate repeats an earlier text with up to two sentences exchanged for others and up to three changed in
-    one place, so similarities lie on both sides of a usual threshold. The same arguments give the same texts.
+    one place, so similarities lie on both sides of a usual threshold; with `edits` so many times as many. The same
+    arguments give the same texts.
     """
     draw = np.random.default_rng(3)
     changed = [sentence[: len(sentence) // 2] + sentence[len(sentence) // 2 + 1 :] for sentence in sentences]
@@ -140,7 +143,7 @@ def composed(sentences: list[str], documents: int, characters: int, separator: s
     copies = 1 + np.flatnonzero(draw.random(documents - 1) < NEAR_DUPLICATES)
     for copy, original in zip(copies, draw.integers(0, copies), strict=True):
         lengths[copy], chosen[copy] = lengths[original], chosen[original]
-        exchanged, altered = draw.integers(0, 3), draw.integers(0, 4)
+        exchanged, altered = edits * draw.integers(0, 3), edits * draw.integers(0, 4)
         places = draw.permutation(lengths[copy])
         chosen[copy, places[:exchanged]] = draw.integers(0, len(sentences), len(places[:exchanged]))
         chosen[copy, places[exchanged : exchanged + altered]] %= len(sentences)

@@ -37,6 +37,53 @@ REJECTS = pa.schema(
     ]
 )
 
+QUALITY = pa.schema(
+    [
+        DOC_ID,
+        column("language_score", pa.float64(), "how sure the language is, 0 to 1; below a threshold it is 'und'"),
+        column("characters", pa.float64(), "code points of the repaired text"),
+        column("alphanumeric_share", pa.float64(), "letters and digits per character; null: no text", nullable=True),
+        *(
+            column(name, pa.float64(), f"{meaning}; null: not asked for, or there is none", nullable=True)
+            for name, meaning in {
+                "gopher_quality_words": "words that are not only signs",
+                "gopher_quality_mean_word_characters": "mean length of these words, code points",
+                "gopher_quality_hashes_per_word": "signs # per word",
+                "gopher_quality_ellipses_per_word": "ellipses per word",
+                "gopher_quality_bullet_line_share": "share of lines that begin with a bullet",
+                "gopher_quality_ellipsis_line_share": "share of lines that end in an ellipsis",
+                "gopher_quality_alphabetic_word_share": "share of words with a letter",
+                "gopher_quality_stop_words": "different words of the eight English stop words",
+                "gopher_repetition_duplicate_paragraph_share": "share of paragraphs seen before",
+                "gopher_repetition_duplicate_paragraph_character_share": "share of characters in such paragraphs",
+                "gopher_repetition_duplicate_line_share": "share of lines seen before",
+                "gopher_repetition_duplicate_line_character_share": "share of characters in such lines",
+                **{
+                    f"gopher_repetition_top_{n}gram_character_share": "share of characters in the most frequent "
+                    f"{n}-gram of words"
+                    for n in (2, 3, 4)
+                },
+                **{
+                    f"gopher_repetition_duplicate_{n}gram_character_share": f"share of characters in {n}-grams of "
+                    "words seen before"
+                    for n in range(5, 11)
+                },
+                "c4_lorem_ipsum_lines": "lines that C4 counts and that hold 'lorem ipsum'",
+                "c4_curly_bracket_lines": "lines that C4 counts and that hold a {",
+                "c4_sentences": "sentences in lines that C4 counts",
+                "c4_removed_lines": "lines that C4 does not count, and removes where c4.remove_lines is true",
+                "fineweb_punctuated_line_share": "share of lines that end in a mark that ends a sentence",
+                "fineweb_short_line_share": "share of short lines",
+                "fineweb_duplicate_line_character_share": "share of characters in lines seen before",
+                "fineweb_newlines_per_word": "line breaks per word",
+                "code_longest_line_characters": "code points of the longest line",
+                "code_mean_line_characters": "mean length of lines, code points",
+                "code_alphanumeric_share": "letters and digits per character",
+            }.items()
+        ),
+    ]
+)
+
 DECISIONS = pa.schema(
     [
         DOC_ID,
@@ -46,6 +93,17 @@ DECISIONS = pa.schema(
         column("value", pa.float64(), "what the rule measured", nullable=True),
         column("threshold", pa.float64(), "what it was compared with", nullable=True),
         column("detail", TEXT, "more, for example the document that is kept instead", nullable=True),
+    ]
+)
+
+AUDIT = pa.schema(
+    [
+        column("source", TEXT, "name of the source in the profile"),
+        column("obligation", TEXT, "'licence', 'consent', 'retention', 'region', 'opt_out' or 'personal_data'"),
+        column("required", TEXT, "what the profile requires"),
+        column("found", TEXT, "what the source and its clean documents are found to be"),
+        column("documents", pa.int64(), "documents that offend"),
+        column("met", pa.bool_(), "true: the requirement is met, or there is none"),
     ]
 )
 
@@ -84,6 +142,34 @@ PERPLEXITY = pa.schema(
         ),
         column("tokens", pa.int64(), "tokens that the language model scored"),
         column("fold", pa.int8(), "fold whose model made the score: never the one that holds the document"),
+    ]
+)
+
+CONTAMINATION = pa.schema(
+    [
+        DOC_ID,
+        column(
+            "contamination",
+            pa.float64(),
+            "share of the document's words in passages that an evaluation example holds too, 0 to 1",
+        ),
+        column("hits", pa.int64(), "such passages: its rows of contamination_hits"),
+        column("evaluation_set", TEXT, "set of the example that it shares most n-grams with", nullable=True),
+        column("example", TEXT, "that example: its id, or its number in the file", nullable=True),
+        column("example_share", pa.float64(), "share of the example's n-grams that it holds, 0 to 1", nullable=True),
+    ]
+)
+
+CONTAMINATION_HITS = pa.schema(
+    [
+        DOC_ID,
+        column("evaluation_set", TEXT, "name of the evaluation set"),
+        column("example", TEXT, "the example that holds the passage too: its id, or its number in the file"),
+        column("example_share", pa.float64(), "share of the example's n-grams in the document, all passages, 0 to 1"),
+        column("text", TEXT, "the passage as it stands in the document: a maximal run of matching n-grams"),
+        column("start", pa.int64(), "where it begins in the document's text, bytes"),
+        column("length", pa.int64(), "length of the passage, bytes"),
+        column("ngrams", pa.int64(), "consecutive n-grams that match"),
     ]
 )
 

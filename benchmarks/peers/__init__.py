@@ -19,8 +19,8 @@ TIMEOUT_SECONDS = 1800
 
 @dataclass(frozen=True)
 class Peer:
-    """One package at one version. requirements: what pip installs, the package first. target: the ratio of times that
-    we mean to reach."""
+    """One package at one version, which its name begins with. requirements: what pip installs, the package first.
+    target: the ratio of times that we mean to reach."""
 
     name: str
     script: str
@@ -28,11 +28,13 @@ class Peer:
     target: float
     tells_seconds: bool = False
     """Whether its script prints the seconds after imports, and nothing else."""
+    options: tuple[str, ...] = ()
+    """Further arguments of its script."""
 
     @property
     def folder(self) -> Path:
-        """Its environment."""
-        return ENVIRONMENTS / self.name.replace(" ", "-")
+        """Its environment, which all of the same package and version share."""
+        return ENVIRONMENTS / "-".join(self.name.split()[:2])
 
     @property
     def python(self) -> Path:
@@ -54,7 +56,7 @@ class Peer:
     def run(self, source: Path, target: Path, language: str) -> tuple[float, str]:
         """Deduplicate the Parquet folder source into target; wall seconds from the start of the process to its end, and
         what it printed."""
-        command = [str(self.python), str(HERE / self.script), str(source), str(target), language]
+        command = [str(self.python), str(HERE / self.script), str(source), str(target), language, *self.options]
         return timed(command, target)
 
     @property
@@ -66,6 +68,14 @@ PEERS = (
     Peer("datatrove 0.10.1", "datatrove_script.py", ("datatrove[io,processing]==0.10.1", "spacy[ja]", "jieba"), 40),
     Peer("text-dedup 0.4.0", "text_dedup_script.py", ("text-dedup==0.4.0",), 12),
     Peer("rensa 0.5.0", "rensa_script.py", ("rensa==0.5.0", "pyarrow"), 4, tells_seconds=True),
+    Peer(
+        "rensa 0.5.0 in one process",
+        "rensa_script.py",
+        ("rensa==0.5.0", "pyarrow"),
+        4,
+        tells_seconds=True,
+        options=("1",),
+    ),
 )
 
 

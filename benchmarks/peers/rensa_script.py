@@ -1,9 +1,9 @@
-"""A rensa pipeline at threshold 0.75: shingles of 5 and sketches in two processes, then rensa's own deduplicator, which
-looks candidates up in LSH bands and compares sketches before it calls a document a duplicate.
+"""A rensa pipeline at threshold 0.75: shingles of 5 and sketches in two processes or one, then rensa's own
+deduplicator, which looks candidates up in LSH bands and compares sketches before it calls a document a duplicate.
 
-Run by rensa's Python: `python rensa_script.py INPUT OUTPUT LANGUAGE`; both folders hold Parquet with the columns doc_id
-and text. Prints the seconds after imports. Chinese and Japanese are cut into shingles of 5 characters: words would be
-whole clauses.
+Run by rensa's Python: `python rensa_script.py INPUT OUTPUT LANGUAGE [PROCESSES]`; both folders hold Parquet with the
+columns doc_id and text. Prints the seconds after imports. Chinese and Japanese are cut into shingles of 5 characters:
+words would be whole clauses.
 """
 
 import multiprocessing
@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rensa import RMinHash, RMinHashDeduplicator
 
-WORKERS = 2
 PERMUTATIONS = 128
 SEED = 42
 SHINGLE = 5
@@ -26,12 +25,12 @@ THRESHOLD = 0.75
 WORD = re.compile(r"\w+")
 
 
-def main(source: str, target: str, language: str) -> None:
+def main(source: str, target: str, language: str, processes: str = "2") -> None:
     """One pool for the sketches, file by file; the deduplicator sees documents in the order of the files."""
     start = time.perf_counter()
     deduplicator = RMinHashDeduplicator(threshold=THRESHOLD, num_perm=PERMUTATIONS, use_lsh=True, seed=SEED)
     files = sorted(Path(source).glob("*.parquet"))
-    with multiprocessing.get_context("fork").Pool(WORKERS) as pool:
+    with multiprocessing.get_context("fork").Pool(int(processes)) as pool:
         for path, rows in zip(files, pool.imap(partial(sketch, language=language), files), strict=True):
             table = pq.read_table(path)
             keep = deduplicator.add_pairs(zip(table["doc_id"].to_pylist(), rows, strict=True))

@@ -147,8 +147,8 @@ def kept_before(index: Index, inputs: Inputs, comparison: Comparison) -> npt.NDA
 def assign(index: Index, comparison: Comparison, kept_before: npt.NDArray[np.bool_]) -> Assignment:
     """Who stands for whom. Exact copies are collapsed first, so their number costs no comparison of signatures.
 
-    A copy of a document that a similar one replaces goes with it, at the level and similarity of that one. Memory: 60
-    to 180 bytes per document, more the more of them share a bucket; signatures are read where they lie.
+    A copy of a document that a similar one replaces goes with it, at the level and similarity of that one. Memory: some
+    190 bytes per document, more the more of them share a bucket; signatures are read where they lie.
     """
     ranks = comparison.ranks(_source_of_row(index, comparison), kept_before)
     fixed, settled = int(np.count_nonzero(ranks == 0)), int(np.count_nonzero(ranks <= 1))

@@ -7,6 +7,8 @@ The table of names is short on purpose: what it does not know is not taken. Whic
 import re
 from email.message import Message
 
+from pipelines.spdx import permitted_expression
+
 PERMISSIVE = frozenset(
     {
         "0BSD",
@@ -71,7 +73,6 @@ _NAMES = {
 """What packages write instead of SPDX: small letters, without 'license' and commas."""
 
 _IDENTIFIERS = {name.lower(): name for name in PERMISSIVE}
-_LONGEST_EXPRESSION = 200
 _RESTRICTED = re.compile(r"GPL|MPL|EPL|EUPL|CDDL|SSPL|Mozilla|General Public|proprietary|commercial", re.IGNORECASE)
 """Words in a `License` field that no permissive classifier outweighs."""
 
@@ -84,51 +85,8 @@ def identifier(name: str) -> str | None:
 
 
 def permissive_expression(words: str) -> str | None:
-    """An SPDX expression normalised, if it allows permissive use; else None.
-
-    Of alternatives (OR) one must be permissive, and only those are kept; of parts (AND) all must be. 'AND' binds
-    tighter than 'OR' (SPDX specification 2.3, annex D.4).
-    """
-    if len(words) > _LONGEST_EXPRESSION:
-        return None  # the licence's whole text, not its name
-    if whole := identifier(words):
-        return whole
-    tokens = re.findall(r"[()]|\bOR\b|\bAND\b|(?:(?!\bOR\b|\bAND\b)[^()])+", words)
-    tokens = [token.strip() for token in tokens if token.strip()]
-    try:
-        value = _either(tokens)
-    except IndexError:
-        return None
-    return value if not tokens else None
-
-
-def _either(tokens: list[str]) -> str | None:
-    options = [_every(tokens)]
-    while tokens and tokens[0] == "OR":
-        tokens.pop(0)
-        options.append(_every(tokens))
-    allowed = list(dict.fromkeys(option for option in options if option))
-    return " OR ".join(allowed) if allowed else None
-
-
-def _every(tokens: list[str]) -> str | None:
-    parts = [_one(tokens)]
-    while tokens and tokens[0] == "AND":
-        tokens.pop(0)
-        parts.append(_one(tokens))
-    if not all(parts):
-        return None
-    return " AND ".join(dict.fromkeys(part for part in parts if part))
-
-
-def _one(tokens: list[str]) -> str | None:
-    token = tokens.pop(0)
-    if token != "(":
-        return identifier(token)
-    inner = _either(tokens)
-    if not tokens or tokens.pop(0) != ")":
-        raise IndexError
-    return f"({inner})" if inner and " OR " in inner else inner
+    """An SPDX expression normalised, if it allows permissive use; else None (see `permitted_expression`)."""
+    return permitted_expression(words, identifier)
 
 
 def licence_of(metadata: Message) -> tuple[str | None, str]:
