@@ -20,7 +20,7 @@ def config_class(values: Params, name: str) -> type[dg.Config]:
             below = config_class(value, f"{name}_{key}")
             fields[key] = (below, Field(default=below(), description=info.description))
         else:
-            fields[key] = (_form_type(info), Field(default=value, description=_described(info)))
+            fields[key] = (_form_type(info), Field(default=_plain(value), description=_described(info)))
     return create_model(name, __base__=dg.Config, **fields)
 
 
@@ -39,9 +39,18 @@ def _form_type(info: FieldInfo) -> Any:
     """The field's type as Dagster's forms know it: choices are strings there, and checked when they arrive."""
     annotation = info.annotation
     choices = get_args(annotation)
+    if get_origin(annotation) is dict and isinstance(choices[1], type) and issubclass(choices[1], Params):
+        return dict[str, dict[str, Any]]  # sections by name: checked when they arrive, too
     if choices and get_origin(annotation) is not None and all(isinstance(choice, str) for choice in choices):
         return str
     return annotation
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as forms hold it: sections by name as mappings."""
+    if isinstance(value, dict):
+        return {key: one.model_dump(mode="json") if isinstance(one, Params) else one for key, one in value.items()}
+    return value
 
 
 def _described(info: FieldInfo) -> str | None:

@@ -36,6 +36,11 @@ def duplicate_clusters(
     partitioned_by_source=True,
     checks=[ROWS_BALANCE, NO_COPIES, KEEPS_SOME, DRIFT],
 )
-def unique_documents(clean_documents: Dataset, duplicate_clusters: Dataset, engine: Engine) -> Draft:
-    """Clean documents with all but one member of every duplicate cluster removed."""
+def unique_documents(
+    clean_documents: Dataset,
+    duplicate_clusters: Dataset,
+    compliance_audit: Dataset,  # nothing of it is read: what has not passed the audit goes no further
+    engine: Engine,
+) -> Draft:
+    """Clean documents that passed the audit, with all but one member of every duplicate cluster removed."""
     return drop_duplicates(clean_documents, duplicate_clusters, engine)

@@ -3,9 +3,10 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
-from pipelines.filters import decide, perplexity, toxicity
+from pipelines.filters import contamination, decide, perplexity, toxicity
+from pipelines.filters.contamination import score_contamination
 from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
+from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
 from pipelines.filters.perplexity import score_perplexity, train_perplexity
 from pipelines.filters.toxicity import score_toxicity
 from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NOTHING_BEYOND, ROWS_BALANCE
@@ -59,6 +60,22 @@ def perplexity_scores(
 
 @asset(
     group="filtering",
+    kinds={"numba", "parquet"},
+    shows="contamination",
+    stage_versions=[contamination.VERSION],
+    partitioned_by_source=True,
+    checks=[ROWS_BALANCE],
+)
+def contamination_scores(unique_documents: Dataset, config: ContaminationParams, engine: Engine) -> Draft:
+    """What each document shares with the evaluation sets; the part `contamination_hits` lists the passages.
+
+    Without evaluation sets (`contamination.sets`) nothing is read, and nothing found.
+    """
+    return score_contamination(unique_documents, config, engine)
+
+
+@asset(
+    group="filtering",
     kinds={"python", "parquet"},
     shows="documents",
     stage_versions=[decide.VERSION],
@@ -70,6 +87,7 @@ def filtered_documents(
     toxicity_scores: Dataset,
     perplexity_scores: Dataset,
     perplexity_model: Dataset,
+    contamination_scores: Dataset,
     config: FilterParams,
     engine: Engine,
 ) -> Draft:
@@ -77,4 +95,5 @@ def filtered_documents(
 
     Scores are read, not made: a changed threshold decides again and scores nothing.
     """
-    return filter_documents(unique_documents, toxicity_scores, perplexity_scores, perplexity_model, config, engine)
+    scores = toxicity_scores, perplexity_scores, contamination_scores
+    return filter_documents(unique_documents, *scores, perplexity_model, config, engine)

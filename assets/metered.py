@@ -31,6 +31,7 @@ from pipelines.engines.task import Progress
 from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
+from pipelines.removals import Removals
 from pipelines.store import StoreError, digest
 from resources.datasets import needs_sources
 from resources.launcher import Launcher
@@ -152,6 +153,8 @@ class _Step:
         self.params: Params | None = None
         if recipe.params_model:
             self.params = params_from(given["config"], recipe.params_model)
+        if Removals in recipe.parameters.values():
+            given["removals"] = self.meter.ledger.removals()
         self.published: list[Pointer] = []
         self.failure: dg.AssetObservation | None = None
         self.checks = StepChecks(recipe.name, recipe.checks, profile.checks)

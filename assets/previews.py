@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from assets.values import Metadata, cell, table
+from assets.values import Metadata, cell, share, table
 from pipelines.dataset import Dataset, Version, read_table
 
 TEXTS = 3
@@ -27,7 +27,7 @@ def preview_metadata(made: Dataset, where: Literal["ui", "store", "off"]) -> Met
     """Metadata with samples of one partition ('ui'), or with the name of the object that holds them ('store')."""
     if where == "off":
         return {}
-    found = {"preview": _texts(made), "preview of what was dropped": _dropped(made)}
+    found = {"preview": _texts(made), "preview of what was dropped": _dropped(made), "preview of hits": _hits(made)}
     samples = {name: rows for name, rows in found.items() if rows}
     if where == "store" and samples:
         return {"preview": f"object {made.store.put(json.dumps(samples, ensure_ascii=False).encode())}"}
@@ -66,7 +66,7 @@ def _rejects(made: Dataset) -> Iterator[Sample]:
 
 def _decided_against(made: Dataset) -> Iterator[Sample]:
     """Dropped documents with their decision. Their texts stand in the input that the decisions are aligned with."""
-    pairs = zip(made.shards("decisions"), _documents_before(made), strict=False)
+    pairs = zip(made.shards("decisions"), documents_before(made), strict=False)
     with_drops = ((decided, texts) for decided, texts in pairs if decided.rows)
     for number, (decided, texts) in enumerate(with_drops):
         if number == SHARDS_SEARCHED:
@@ -81,12 +81,32 @@ def _decided_against(made: Dataset) -> Iterator[Sample]:
             yield {
                 "document": document["uri"],
                 "reason": decision["rule"],
-                "measured": _measured(decision),
+                "measured": measured(decision),
                 "text": _cut(document["text"]),
             }
 
 
-def _documents_before(made: Dataset) -> list[Any]:
+def _hits(made: Dataset) -> list[Sample]:
+    """Some passages that documents share with evaluation examples."""
+    pairs = zip(made.shards("contamination_hits"), documents_before(made), strict=False)
+    found = next(((hits, documents) for hits, documents in pairs if hits.rows), None)
+    if found is None:
+        return []
+    hits = read_table(made.store, found[0].object).slice(0, DROPPED)
+    documents = read_table(made.store, found[1].object, ["doc_id", "uri"])
+    uris = documents["uri"].take(pc.index_in(hits["doc_id"], value_set=documents["doc_id"].combine_chunks()))
+    return [
+        {
+            "document": uri.as_py(),
+            "example": f"{hit['evaluation_set']}#{hit['example']}",
+            "share of the example": share(hit["example_share"], 1),
+            "text": _cut(hit["text"]),
+        }
+        for uri, hit in zip(uris, hits.to_pylist(), strict=True)
+    ]
+
+
+def documents_before(made: Dataset) -> list[Any]:
     """Shards of the documents that were decided upon, in the order of the decisions."""
     for _asset, partition, version_id in made.version.inputs:
         if partition == made.version.partition:
@@ -96,7 +116,7 @@ def _documents_before(made: Dataset) -> list[Any]:
     return []
 
 
-def _measured(decision: dict[str, Any]) -> str:
+def measured(decision: dict[str, Any]) -> str:
     """What a rule measured, against which threshold, and what else it said."""
     value, threshold, detail = (decision[name] for name in ("value", "threshold", "detail"))
     told = [] if value is None else [cell(value) if threshold is None else f"{cell(value)} against {cell(threshold)}"]

@@ -96,7 +96,7 @@ class Recipe:
         given: what else the body asks for, by name; of a dataset with this partition the body gets only this one. last:
         the version that stands now, for a body that builds on it.
         """
-        said = params.model_dump(mode="json") if params else {}
+        said = params.recorded if params else {}
         if source is not None and Source in self.parameters.values():
             said["source"] = source.model_dump(mode="json", exclude={"path"})  # where this machine has it
         arguments: dict[str, Any] = {}

@@ -5,8 +5,9 @@ A test compares the committed file with what this script gives, so the page neve
 
 import types
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -43,7 +44,7 @@ Four profiles of about ten lines. All keys that they leave out have the defaults
 
 COLUMNS = "| key | type | range | default | meaning |\n|---|---|---|---|---|\n"
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "length ≥", "max_length": "length ≤"}
-TYPES = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null"}
+TYPES = {str: "text", int: "integer", float: "number", bool: "true or false", type(None): "null", date: "date"}
 
 
 def render() -> str:
@@ -90,10 +91,12 @@ def type_of(annotation: Any) -> str:
         return TYPES[annotation]
     if origin is Literal:
         return "one of " + ", ".join(f"`{choice}`" if choice else "empty" for choice in inner)
-    if origin is types.UnionType:
+    if origin in (types.UnionType, Union):
         return " or ".join(type_of(choice) for choice in inner)
     if origin is list:
         return "list of sections" if _models_in(annotation) else f"list of {type_of(inner[0])}"
+    if origin is dict and _models_in(annotation):
+        return "sections by name"
     if origin is dict:
         return f"mapping of {type_of(inner[0])} to {type_of(inner[1])}"
     raise TypeError(f"docs/generate_profile.py has no words for the type {annotation!r}")

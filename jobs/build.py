@@ -23,11 +23,13 @@ RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_p
 ASSETS: tuple[MeteredAsset, ...] = (
     ingestion.raw_documents,
     cleaning.clean_documents,
+    cleaning.compliance_audit,
     deduplication.duplicate_clusters,
     deduplication.unique_documents,
     filtering.toxicity_scores,
     filtering.perplexity_model,
     filtering.perplexity_scores,
+    filtering.contamination_scores,
     filtering.filtered_documents,
     mixing.training_mixture,
     tokenization.tokenizer,

@@ -13,12 +13,13 @@ from pathlib import Path
 from sqlalchemy.exc import DBAPIError
 
 from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE, chosen_profile, prepare_dagster_home
-from jobs.tables import bucket_lines, cost_table, terminal
+from jobs.tables import STAGES, bucket_lines, cost_table, terminal
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, LedgerError
 from pipelines.costs.report import dataset_costs
 from pipelines.prices.book import PriceError, load_book
 from pipelines.profile import ProfileError
+from pipelines.removals import KINDS
 from pipelines.store import Store, StoreError
 
 
@@ -80,12 +81,38 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("document", metavar="DOC", help="its id (or 6 digits and more), its uri, or a piece of that")
     explain.set_defaults(command=_explain)
 
+    rejects = commands.add_parser("rejects", help="what every stage dropped and why, and a sample of it")
+    rejects.add_argument(
+        "dataset", nargs="?", metavar="DATASET[@VERSION]", help="only this one, 'asset' or 'asset[source]'"
+    )
+    rejects.add_argument("--stage", choices=list(STAGES.values()), help="only what this stage dropped")
+    rejects.add_argument("--reason", metavar="R", help="only what was dropped for this reason")
+    rejects.add_argument(
+        "--sample", type=_count, default=0, metavar="N", help="show N documents of every reason of every dataset"
+    )
+    rejects.set_defaults(command=_rejects)
+
+    forget = commands.add_parser("forget", help="leave documents out of every later version; a dry run unless --yes")
+    for kind, metavar, meaning in (
+        ("document", "ID", "the document with this id"),
+        ("uri", "URI", "the document at this uri, or with this url in its metadata"),
+        ("glob", "PATTERN", "documents whose uri or url fits this shell pattern"),
+        ("domain", "HOST", "documents whose url is on this host, or below it"),
+        ("publisher", "NAME", "documents with this publisher in their metadata"),
+    ):
+        forget.add_argument(f"--{kind}", action="append", default=[], metavar=metavar, help=meaning)
+    forget.add_argument("--near", action="store_true", help="their copies and near-copies at other addresses, too")
+    forget.add_argument("--reason", default="", metavar="TEXT", help="why, for the certificate")
+    forget.add_argument("--yes", action="store_true", help="do it; without, only what it would mean is told")
+    forget.add_argument("--purge", action="store_true", help="with --yes: erase stored bytes that hold them, at once")
+    forget.set_defaults(command=_forget)
+
     gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")
     gc.add_argument("--keep", type=int, default=1, metavar="N", help="versions kept of every dataset, the newest first")
     gc.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
     gc.set_defaults(command=_gc)
 
-    for command in (run, cost, impact, explain, gc, reproduce):
+    for command in (run, cost, impact, explain, forget, gc, reproduce, rejects):
         command.add_argument(
             "--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's"
         )
@@ -164,6 +191,30 @@ def _explain(options: argparse.Namespace) -> int:
     from jobs.explain import explain  # loads what deduplication compares with
 
     return explain(options.document, chosen_profile(), as_json=options.json)
+
+
+def _rejects(options: argparse.Namespace) -> int:
+    from jobs.rejects import rejects  # loads the assets
+
+    profile = chosen_profile()
+    ledger = Ledger(profile.ledger_url, settle=False)
+    pointers = _named(options.dataset, ledger) if options.dataset else ledger.all_current()
+    how = {"stage": options.stage, "reason": options.reason, "sample": options.sample}
+    return rejects(pointers, profile, **how, as_json=options.json)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"a whole number from 0 on, not {text!r}")
+    return int(text)
+
+
+def _forget(options: argparse.Namespace) -> int:
+    from jobs.forget import Request, forget
+
+    given = {kind: getattr(options, kind) for kind in KINDS}
+    chosen = {name: getattr(options, name) for name in ("near", "reason", "yes", "purge")}
+    return forget(Request.of(given, **chosen), chosen_profile(), as_json=options.json)
 
 
 def _gc(options: argparse.Namespace) -> int:

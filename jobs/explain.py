@@ -218,8 +218,12 @@ def _score_lines(fate: Fate) -> Iterator[str]:
         elif fate.language not in score.get("languages", [fate.language]):
             yield f"Perplexity: {_number(score[name])}, not judged: the model has not learned this language."
         else:
-            tokens = f", over {score['tokens']:,} tokens" if "tokens" in score else ""
-            yield f"{name.capitalize()}: {_number(score[name])}{passes}{tokens}."
+            more = f", over {score['tokens']:,} tokens" if "tokens" in score else ""
+            if score.get("hits"):
+                example = f"{score['evaluation_set']}#{score['example']}"
+                passages = "passage" if score["hits"] == 1 else "passages"
+                more = f", {score['hits']:,} {passages} of evaluation sets, most like {_shown(example)}"
+            yield f"{name.capitalize()}: {_number(score[name])}{passes}{more}."
 
 
 def _likeness(other: Resemblance, config: DedupParams) -> str:

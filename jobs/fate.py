@@ -247,8 +247,11 @@ def _scores(place: Place, filtered: Version | None, corpus: Corpus) -> dict[str,
     for asset, part, columns in (
         ("toxicity_scores", "toxicity", ["toxicity"]),
         ("perplexity_scores", "perplexity", ["perplexity", "tokens"]),
+        ("contamination_scores", "contamination", ["contamination", "hits", "evaluation_set", "example"]),
     ):
-        version = corpus.pinned(filtered, asset, place.source) if filtered else corpus.current(asset, place.source)
+        # of a version older than these scores, what is known of the document today
+        pinned = filtered and any(pin[:2] == (asset, place.source) for pin in filtered.inputs)
+        version = corpus.pinned(filtered, asset, place.source) if pinned else corpus.current(asset, place.source)
         score = version and corpus.row(version, part, place.doc_id, columns, place.shard)
         if version and score:
             bounds = {bound: limits.get(f"{bound}_{part}") for bound in ("min", "max")}

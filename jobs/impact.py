@@ -26,6 +26,7 @@ from pipelines.engines.rehearsal import NotDone, Rehearsal, StoreView
 from pipelines.engines.task import Task
 from pipelines.health import refuse_unhealthy
 from pipelines.prices.book import SMALLEST_USD, load_book
+from pipelines.removals import Removals
 from pipelines.store import Store
 from pipelines.training.work import Report
 from pipelines.usage import Usage
@@ -35,7 +36,7 @@ from resources.settings import Profile
 Place = tuple[str, str]
 """An asset and its partition, '' where it has none."""
 
-ROW_PER_DOCUMENT = {"documents", "decisions", "index", "toxicity", "perplexity", "token_documents"}
+ROW_PER_DOCUMENT = {"documents", "decisions", "index", "toxicity", "perplexity", "contamination", "token_documents"}
 """Parts that have a row for every document."""
 
 
@@ -50,7 +51,7 @@ def impact(profile: Profile) -> Impact:
     if not current:
         return Impact(())
     with StoreView(profile.store_url) as store:
-        past = _Past(Account.read(ledger, load_book(profile.prices_path)), current, store)
+        past = _Past(Account.read(ledger, load_book(profile.prices_path)), current, store, ledger.removals())
         forecast = _Forecast(profile, past, store)
         outlooks = [
             forecast.outlook(recipe, partition)
@@ -80,8 +81,8 @@ class _Work:
 class _Past:
     """What earlier runs left: the last version of every dataset, and what its results took."""
 
-    def __init__(self, account: Account, current: Iterable[Pointer], store: Store) -> None:
-        self._account, self._store = account, store
+    def __init__(self, account: Account, current: Iterable[Pointer], store: Store, removals: Removals) -> None:
+        self._account, self._store, self.removals = account, store, removals
         self._seconds = {key: seconds for made in account.made.values() for key, seconds in made.items()}
         self._stages: dict[str, dict[str, _Work]] = defaultdict(dict)
         self.versions = {(p.asset, p.partition): Version.load(store, p.version) for p in current}
@@ -221,6 +222,7 @@ class _Forecast:
     ) -> tuple[Version | None, str]:
         """The version that comes out, where that can be known, and why a run would fail, where it would."""
         given: dict[str, Any] = {name: _NoLauncher() for name, kind in recipe.parameters.items() if kind is Launcher}
+        given["removals"] = self._past.removals
         for name, read in inputs.items():
             versions = tuple(source.version for source in read if source.version is not None)
             if len(versions) < len(read):
@@ -251,7 +253,7 @@ class _Forecast:
         told: list[str] = []
         params = recipe.params_of(self._profile)
         section = self._profile.section_name(recipe.params_model) if recipe.params_model else ""
-        for key, value in params.model_dump(mode="json").items() if params else ():
+        for key, value in params.recorded.items() if params else ():
             if last.params.get(key) != value:
                 told.append(f"{section}.{key} {_short(last.params.get(key))} → {_short(value)}")
         if last.code_version != recipe.code:

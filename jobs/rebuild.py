@@ -31,6 +31,7 @@ from pipelines.ingest.params import Source
 from pipelines.ingest.records import BadInput
 from pipelines.overlay import Overlay
 from pipelines.profile import Params, ProfileError
+from pipelines.removals import Removals
 from pipelines.store import Store
 from resources.engine import open_engine
 from resources.launcher import Launcher
@@ -134,7 +135,8 @@ def rebuild(
             overlay.hold(version)
         for version in versions:
             begun = time.monotonic()
-            work = _Rebuilding(version, began[version.id], profile, engine.charged_to(attempt.id), overlay)
+            charged = engine.charged_to(attempt.id)
+            work = _Rebuilding(version, began[version.id], profile, charged, overlay, meter.ledger.removals())
             with heartbeats(
                 lambda: at_work(version, time.monotonic() - begun, work.engine.progress),  # noqa: B023 - ends with it
                 QUIET_SECONDS,
@@ -188,10 +190,16 @@ class _Rebuilding:
     """One version, made again."""
 
     def __init__(
-        self, version: Version, began: Beginning | None, profile: Profile, engine: Engine, overlay: Overlay
+        self,
+        version: Version,
+        began: Beginning | None,
+        profile: Profile,
+        engine: Engine,
+        overlay: Overlay,
+        removals: Removals,
     ) -> None:
         self.version, self.began, self.profile, self.overlay = version, began, profile, overlay
-        self.engine = engine
+        self.engine, self.removals = engine, removals
 
     def verdict(self) -> Verdict:
         version = self.version
@@ -228,8 +236,11 @@ class _Rebuilding:
         return recipe
 
     def _params(self, recipe: Recipe) -> Params | None:
+        if recipe.params_model is None:
+            return None
         said = {key: value for key, value in self.version.params.items() if key != "source"}
-        return self._read(recipe.params_model, said, set()) if recipe.params_model else None
+        here = self.profile.section_of(recipe.params_model)
+        return self._read(recipe.params_model, recipe.params_model.restored(said, here), set())
 
     def _source(self, recipe: Recipe) -> Source | None:
         """The source as it was described then, with the path that the profile has for it now."""
@@ -265,6 +276,8 @@ class _Rebuilding:
                 given[name] = Dataset(name, self._pinned(name), self.overlay)
             elif kind is Launcher:
                 given[name] = Launcher(self.profile.launcher.processes)
+            elif kind is Removals:
+                given[name] = self.removals  # also those that were asked for since: what is forgotten is not read again
         return given
 
     def _pinned(self, name: str) -> tuple[Version, ...]:
@@ -303,6 +316,8 @@ class _Rebuilding:
         return set(made.actions) != set(self.version.actions) and same_libraries
 
     def _files(self) -> str:
+        if forgotten := self.removals.of_source(self.version.partition):
+            return f"documents of source {self.version.partition} were forgotten ({', '.join(forgotten)}), maybe since"
         unknown = " (or pyarrow is another one: its run has no record of its packages)" if self.began is None else ""
         return f"the files of source {self.version.partition} are not what they were{unknown}"
 

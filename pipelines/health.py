@@ -16,6 +16,8 @@ from pipelines.profile import Params
 
 ENOUGH_DOCUMENTS = 1000
 """A stage that drops none of fewer documents than this is no sign of anything."""
+ENOUGH_DAMAGED = 10
+"""Fewer damaged inputs than this are counted, and no reason to warn."""
 
 
 class CheckParams(Params):
@@ -33,6 +35,9 @@ class CheckParams(Params):
     )
     drift_kept: float = Field(
         default=0.1, gt=0, le=1, description="change of the share of documents kept that is normal, in shares of all"
+    )
+    damage_share: float = Field(
+        default=0.05, ge=0, le=1, description="share of a source's inputs that may be damaged without a warning"
     )
 
 
@@ -90,8 +95,10 @@ _ROWS = {
     "documents": "documents_out",
     "token_documents": "documents_out",
     "decisions": "documents_in",
+    "quality": "documents_in",
     "toxicity": "documents_in",
     "perplexity": "documents_in",
+    "contamination": "documents_in",
 }
 """Parts with a row for each document that went out, or came in."""
 
@@ -157,6 +164,14 @@ def _drift(version: Version, before: Version | None, params: CheckParams) -> Fin
     return Finding(passed, ", ".join(told))
 
 
+def _damage(version: Version, _: Version | None, params: CheckParams) -> Finding | None:
+    damaged, came_in = version.stats.get("damaged"), version.stats.get("documents_in")
+    if damaged is None or not came_in:
+        return None
+    told = f"{damaged:,} of {came_in:,} inputs ({damaged / came_in:.1%}) are damaged"
+    return Finding(damaged < ENOUGH_DAMAGED or damaged <= params.damage_share * came_in, told, came_in)
+
+
 def _kept_share(version: Version) -> float | None:
     came_in, went_out = version.stats.get("documents_in"), version.stats.get("documents_out")
     return went_out / came_in if came_in and went_out is not None else None
@@ -172,6 +187,19 @@ def _no_copies(version: Version, _: Version | None, __: CheckParams) -> Finding 
     if left is None:
         return Finding(True, "not looked for: dedup.exact is off")
     return Finding(left == 0, f"{left:,} exact copies left over all sources")
+
+
+def _complies(obligation: str) -> Look:
+    """The finding of the compliance audit on one obligation."""
+
+    def look(version: Version, _: Version | None, __: CheckParams) -> Finding | None:
+        row = version.stats.get("audit", {}).get(obligation)
+        if row is None:
+            return None
+        told = f"required: {row['required']}; found: {row['found']}"
+        return Finding(row["met"], told if row["met"] else f"{told}; {row['documents']:,} documents offend")
+
+    return look
 
 
 def _nothing_beyond(version: Version, _: Version | None, __: CheckParams) -> Finding | None:
@@ -228,6 +256,12 @@ DROPS_SOME = Check(
     _drops_some,
     of_all=True,
 )
+DAMAGE = Check(
+    "damage",
+    f"Few of a source's inputs are damaged: no {ENOUGH_DAMAGED}, or a share within checks.damage_share.",
+    False,
+    _damage,
+)
 DRIFT = Check("drift", "Documents and the share kept are about what they were in the last version.", False, _drift)
 NO_COPIES = Check(
     "no_exact_duplicate_left", "No two documents with the same text stay, over all sources.", True, _no_copies
@@ -235,6 +269,21 @@ NO_COPIES = Check(
 NOTHING_BEYOND = Check(
     "nothing_beyond_threshold", "No kept document's score lies beyond a threshold.", True, _nothing_beyond
 )
+LICENSED = Check(
+    "licence_permitted", "Every document is under a licence that the profile permits.", True, _complies("licence")
+)
+CONSENTED = Check("consent_documented", "The source says what its use rests on.", True, _complies("consent"))
+WITHIN_RETENTION = Check("within_retention", "No document is past its retention.", True, _complies("retention"))
+REGION_PERMITTED = Check(
+    "region_permitted", "The source comes from a region that the profile permits.", True, _complies("region")
+)
+NO_OPT_OUT = Check("no_opt_out", "No document's page forbids training.", True, _complies("opt_out"))
+PII_MASKED = Check(
+    "personal_data_masked", "No personal data is left of the types that are masked.", True, _complies("personal_data")
+)
+COMPLIANCE = (LICENSED, CONSENTED, WITHIN_RETENTION, REGION_PERMITTED, NO_OPT_OUT, PII_MASKED)
+"""What the compliance audit looks at: a source that fails one goes no further."""
+
 SHARES = Check("shares_within_tolerance", "Every source has its share of the tokens, within tolerance.", False, _shares)
 LOSS_FINITE = Check("loss_finite", "Every training loss is a finite number.", True, _loss_finite)
 LOSS_FALLING = Check(
@@ -246,9 +295,11 @@ CHECKS = (
     NOT_EMPTIED,
     KEEPS_SOME,
     DROPS_SOME,
+    DAMAGE,
     DRIFT,
     NO_COPIES,
     NOTHING_BEYOND,
+    *COMPLIANCE,
     SHARES,
     LOSS_FINITE,
     LOSS_FALLING,

@@ -4,9 +4,9 @@ The models of the sections live with their stages; `resources/settings.py` puts 
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Self, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,6 +24,16 @@ class Params(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the values, 64 hex digits."""
         return digest(self.model_dump(mode="json"))
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The values as a version records them, JSON; without what only tells where this machine has something."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def restored(cls, recorded: Mapping[str, Any], here: Self) -> dict[str, Any]:
+        """The values that `recorded` gave, with what it left out taken from the parameters of this machine."""
+        return dict(recorded)
 
 
 class ProfileError(ValueError):

@@ -99,8 +99,13 @@ class Removals:
         They belong in the key of whatever reads the files. Others need not: what was read before they were asked for
         holds nothing that they mean, or its file would be named, and what is read later is read without it.
         """
-        files = {(source, uri) for uri in uris}
-        return sorted(removal.id for removal in self.removals if not files.isdisjoint(removal.files))
+        read = tuple(uris)
+        members = tuple(f"{uri}/" for uri in read)  # of archives
+        return sorted(
+            one.id
+            for one in self.removals
+            if any(name == source and (uri in read or uri.startswith(members)) for name, uri in one.files)
+        )
 
     def of_source(self, source: str) -> list[str]:
         """Ids of the removals that are known to concern files of a source, sorted."""
@@ -121,6 +126,9 @@ class Removals:
     @functools.cached_property
     def _by_text(self) -> bool:
         return any(one.texts for one in self.removals)
+
+
+NOTHING_FORGOTTEN = Removals()
 
 
 def hash_of(text: str) -> str:

@@ -44,6 +44,18 @@ QUALITY = pa.schema(
         column("characters", pa.float64(), "code points of the repaired text"),
         column("alphanumeric_share", pa.float64(), "letters and digits per character; null: no text", nullable=True),
         *(
+            column(f"pii_{kind}", pa.float64(), f"{meaning} found, masked or not; null: not looked for", nullable=True)
+            for kind, meaning in {
+                "email": "e-mail addresses",
+                "phone": "phone numbers",
+                "ip": "public IP addresses",
+                "card": "payment card numbers",
+                "iban": "bank account numbers",
+                "national_id": "personal numbers of countries",
+                "secret": "keys, tokens and passwords",
+            }.items()
+        ),
+        *(
             column(name, pa.float64(), f"{meaning}; null: not asked for, or there is none", nullable=True)
             for name, meaning in {
                 "gopher_quality_words": "words that are not only signs",

@@ -10,13 +10,14 @@ import contextlib
 import errno
 import functools
 import hashlib
+import itertools
 import json
 import os
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,10 @@ class Store:
             raise StoreError(f"object {name[:16]}… is damaged; delete it and run the stage again")
         return data
 
+    def holds(self, name: str) -> bool:
+        """Whether an object is stored."""
+        return self._size(name) >= 0
+
     def path(self, name: str) -> Path:
         """A local file with the object's bytes, for memory mapping; each process downloads it once if it is remote."""
         if self.local:
@@ -127,6 +132,10 @@ class Store:
             return standing
         self._write(path, data)  # the earlier record names objects that are gone
         return record
+
+    def actions(self) -> Iterator[dict[str, Any]]:
+        """The records of all actions, in no order; their objects may be gone."""
+        return self._records("actions")
 
     # -- versions -----------------------------------------------------------------------------------------------
 
@@ -197,6 +206,31 @@ class Store:
                     self.fs.rm_file(path)
         return Swept(len(doomed), actions, sum(doomed.values()), spared)
 
+    def unnamed(self) -> Iterator[tuple[str, int]]:
+        """(hash, bytes) of the objects that no action and no version names: previews, and what a crash left."""
+        records = itertools.chain(self.actions(), self._records("versions"))
+        named = {name for record in records for name, _ in _objects_of(record)}
+        for path, info in self._files("objects"):
+            name = path.rsplit("/", 1)[-1]
+            if name not in named:
+                yield name, int(info["size"])
+
+    def erase(self, objects: Collection[str]) -> Swept:
+        """Remove objects at once, whoever names them, after the actions that do. Versions that name them stay on
+        record, and are whole again when they are made again."""
+        actions = freed = gone = 0
+        for path, _ in list(self._files("actions")):
+            record = self._read_json(path)
+            if record is not None and any(name in objects for name, _ in _objects_of(record)):
+                self.fs.rm_file(path)
+                actions += 1
+        for name in objects:
+            size = self._size(name)
+            if size >= 0:
+                self.fs.rm_file(self._object(name))
+                freed, gone = freed + size, gone + 1
+        return Swept(gone, actions, freed, 0)
+
     # -- files --------------------------------------------------------------------------------------------------
 
     def _object(self, name: str) -> str:
@@ -240,6 +274,12 @@ class Store:
     def _files(self, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
         with contextlib.suppress(FileNotFoundError):
             yield from self.fs.find(f"{self.root}/{folder}", detail=True).items()
+
+    def _records(self, folder: str) -> Iterator[dict[str, Any]]:
+        for path, _ in self._files(folder):
+            record = self._read_json(path)
+            if record is not None:
+                yield record
 
     def _read_json(self, path: str) -> dict[str, Any] | None:
         """The record in a file; None where there is none, or a damaged one (nothing here is written by halves)."""

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.clean.params import CleanParams
 from pipelines.dedup.params import DedupParams
-from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
+from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
 from pipelines.health import CheckParams
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams
@@ -91,6 +91,7 @@ class Profile(Params):
     dedup: DedupParams = DedupParams()
     toxicity: ToxicityParams = ToxicityParams()
     perplexity: PerplexityParams = PerplexityParams()
+    contamination: ContaminationParams = ContaminationParams()
     filters: FilterParams = FilterParams()
     mixture: MixtureParams = MixtureParams()
     tokenizer: TokenizerParams = TokenizerParams()
@@ -123,6 +124,7 @@ class Profile(Params):
             "mixture.shares": list(self.mixture.shares),
             "watch.sources": self.watch.sources or [],
             "dedup.against": self.dedup.against,
+            "clean.rules": [name for name in self.clean.rules if name != "*"],
         }
         for key, named in naming.items():
             for name in named:
@@ -190,16 +192,22 @@ class Profile(Params):
 
 
 def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
-    """Read a profile. A source's relative path starts at the profile's own folder.
+    """Read a profile. A relative path of a source or an evaluation set starts at the profile's own folder.
 
     Raises `pipelines.profile.ProfileError`, one line per mistake.
     """
     profile = load(path, Profile, overrides or [])
     folder = path.resolve().parent
     placed = [
-        s.model_copy(update={"path": str(folder / Path(s.path).expanduser())}) if s.path else s for s in profile.sources
+        s.model_copy(update={"path": str(folder / Path(s.path).expanduser())}) if s.path and "://" not in s.path else s
+        for s in profile.sources
     ]
-    return profile.model_copy(update={"sources": placed})
+    sets = {
+        name: wanted.model_copy(update={"path": str(folder / Path(wanted.path).expanduser())})
+        for name, wanted in profile.contamination.sets.items()
+    }
+    contamination = profile.contamination.model_copy(update={"sets": sets})
+    return profile.model_copy(update={"sources": placed, "contamination": contamination})
 
 
 def _at_home(path: str) -> str:

@@ -77,13 +77,13 @@ def lay_out(folder: Path) -> None:
         (
             "jsonl",
             [
-                ("2025.jsonl.gz#p1", "CC0-1.0", '{"votes": 3}'),
-                ("2026.jsonl.zst#p1", "CC0-1.0", '{"votes": 3}'),
+                ("2025.jsonl.gz#p1", "CC0-1.0", '{"votes":3}'),
+                ("2026.jsonl.zst#p1", "CC0-1.0", '{"votes":3}'),
                 ("wiki.jsonl#0", None, None),
             ],
         ),
-        ("parquet", [("0.parquet#u1", None, '{"year": 2026}')]),
-        ("csv", [("reviews.csv#0", None, '{"stars": "5"}')]),
+        ("parquet", [("0.parquet#u1", None, '{"year":2026}')]),
+        ("csv", [("reviews.csv#0", None, '{"stars":"5"}')]),
     ],
 )
 def test_an_example_profile_reads_what_it_describes(

@@ -110,7 +110,7 @@ class _Watch:
     def _is_made(self, name: str, found: Look) -> bool:
         version = self._version(name)
         source = self._profile.source(name)
-        return version is not None and is_held_by(found, source, self._profile.ingest, version)
+        return version is not None and is_held_by(found, source, self._profile.ingest, version, self._ledger.removals())
 
     def _has_documents(self, name: str) -> bool:
         version = self._version(name)

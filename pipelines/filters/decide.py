@@ -1,13 +1,13 @@
 """Stage `filtered_documents`: turns scores into decisions, and keeps the documents that pass.
 
-The scores come from `toxicity.py` and `perplexity.py`; nothing is scored here, so a changed threshold costs one reading
-of the documents.
+The scores come from `toxicity.py`, `perplexity.py` and `contamination.py`; nothing is scored here, so a changed
+threshold costs one reading of the documents. What becomes of contaminated documents stands in `decontaminate.py`.
 """
 
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -17,16 +17,17 @@ from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters import tallies
+from pipelines.filters.decontaminate import Decontaminated, decontaminate, untouched
 from pipelines.filters.params import FilterParams
 from pipelines.filters.perplexity import REFERENCE_FILE
 from pipelines.histograms import PERPLEXITY_EDGES, SIZE_EDGES, TOXICITY_EDGES, added, histogram, text_bytes
 from pipelines.schemas import DECISIONS, DOCUMENTS
 
-VERSION = 2
+VERSION = 3
 """Of this stage's code; raise it when decisions change."""
 
 STAGE = "filtering"
-RULES = ("toxicity", "perplexity_high", "perplexity_low")
+RULES = ("toxicity", "perplexity_high", "perplexity_low", "contamination")
 """In the order in which they are asked; the first that objects decides."""
 
 LEARNED_SHARE = 0.01
@@ -45,12 +46,15 @@ class Limits:
     max_perplexity: float | None
     min_perplexity: float | None
     languages: tuple[str, ...]
+    max_contamination: float | None = None
+    decontaminate: Literal["document", "paragraph"] = "document"
 
 
 def filter_documents(
     unique_documents: Dataset,
     toxicity_scores: Dataset,
     perplexity_scores: Dataset,
+    contamination_scores: Dataset,
     perplexity_model: Dataset,
     config: FilterParams,
     engine: Engine,
@@ -63,8 +67,12 @@ def filter_documents(
     """
     limits = limits_of(config, perplexity_model)
     shards = unique_documents.shards("documents")
-    toxicity, perplexity = toxicity_scores.shards("toxicity"), perplexity_scores.shards("perplexity")
-    for scores, found in ((toxicity_scores, toxicity), (perplexity_scores, perplexity)):
+    aligned = [(toxicity_scores, "toxicity"), (perplexity_scores, "perplexity")]
+    if limits.max_contamination is not None and contamination_scores.shards("contamination"):
+        aligned += [(contamination_scores, "contamination"), (contamination_scores, "contamination_hits")]
+    columns = [shards]
+    for scores, part in aligned:
+        columns.append(found := scores.shards(part))
         if len(found) != len(shards):
             raise ValueError(
                 f"filtering: {scores.asset} has {len(found)} shards and {unique_documents.asset} {len(shards)}, so "
@@ -77,15 +85,15 @@ def filter_documents(
                 "filters.decide",
                 VERSION,
                 asdict(limits),
-                (documents.object, toxic.object, perplex.object),
+                tuple(shard.object for shard in row),
                 payload=limits,
-                rows=documents.rows,
+                rows=row[0].rows,
             )
-            for documents, toxic, perplex in zip(shards, toxicity, perplexity, strict=True)
+            for row in zip(*columns, strict=True)
         ]
     )
-    no_scores = pa.chunked_array([], pa.float64())
-    nothing = shard_tally(DOCUMENTS.empty_table(), DECISIONS.empty_table(), no_scores, no_scores, limits)
+    no_scores, no_documents = pa.chunked_array([], pa.float64()), DOCUMENTS.empty_table()
+    nothing = shard_tally(no_documents, DECISIONS.empty_table(), no_scores, no_scores, untouched(no_documents), limits)
     stats = added([nothing, *(result.stats for result in results)])
     parts = {"documents": Part("table", ()), "decisions": Part("table", ())}
     return Draft({**parts, **join_parts([result.parts for result in results])}, {**stats, "limits": _as_json(limits)})
@@ -112,7 +120,14 @@ def limits_of(config: FilterParams, perplexity_model: Dataset) -> Limits:
             f"filtering: min_perplexity {config.min_perplexity:g} lies above the highest perplexity allowed, "
             f"{highest:g}, so no document could pass; lower min_perplexity or set it to null"
         )
-    return Limits(config.max_toxicity, highest, config.min_perplexity, tuple(sorted(learned)))
+    return Limits(
+        config.max_toxicity,
+        highest,
+        config.min_perplexity,
+        tuple(sorted(learned)),
+        config.max_contamination,
+        config.decontaminate,
+    )
 
 
 def _reference(perplexity_model: Dataset) -> dict[str, Any]:
@@ -129,17 +144,20 @@ def _as_json(limits: Limits) -> dict[str, Any]:
 
 def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
     """The task of one shard: the documents kept and all decisions."""
-    documents, toxicity, perplexity = inputs.table(0), inputs.table(1), inputs.table(2)
-    for name, scores in (("toxicity", toxicity), ("perplexity", perplexity)):
+    documents, toxicity, perplexity, *others = (inputs.table(number) for number in range(len(inputs.objects)))
+    for name, scores in zip(("toxicity", "perplexity", "contamination"), (toxicity, perplexity, *others), strict=False):
         if not scores["doc_id"].equals(documents["doc_id"]):
             raise ValueError(
                 f"filtering: {name} scores and documents of a shard do not describe the same documents "
                 f"({scores.num_rows} and {documents.num_rows} rows); materialize {name}_scores again"
             )
-    decisions = decisions_of(documents, toxicity["toxicity"], perplexity["perplexity"], payload)
-    kept = documents.filter(decisions["keep"])
+    found = untouched(documents)
+    if others and payload.max_contamination is not None:
+        found = decontaminate(documents, others[0], others[1], payload.max_contamination, payload.decontaminate)
+    decisions = decisions_of(documents, toxicity["toxicity"], perplexity["perplexity"], found, payload)
+    kept = found.documents.filter(decisions["keep"])
     judged = _judged(documents, perplexity["perplexity"], payload)
-    tally = shard_tally(documents, decisions, toxicity["toxicity"], judged, payload)
+    tally = shard_tally(documents, decisions, toxicity["toxicity"], judged, found, payload)
     if tally["documents_in"] != tally["documents_out"] + sum(tally["dropped"].values()):
         raise RuntimeError(
             f"filtering: {tally['documents_in']} documents came in, {tally['documents_out']} were kept and "
@@ -151,11 +169,16 @@ def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
 
 
 def decisions_of(
-    documents: pa.Table, toxicity: pa.ChunkedArray, perplexity: pa.ChunkedArray, limits: Limits
+    documents: pa.Table,
+    toxicity: pa.ChunkedArray,
+    perplexity: pa.ChunkedArray,
+    contamination: Decontaminated,
+    limits: Limits,
 ) -> pa.Table:
     """Table of schema DECISIONS, one row per document (columns doc_id, language), from the scores of each.
 
-    value and threshold are those of the rule that objected; null where none did.
+    value and threshold are those of the rule that objected; null where none did. detail is of contaminated documents:
+    what they hold, and what was cut.
     """
     toxic = _floats(toxicity)
     perplex = _floats(_judged(documents, perplexity, limits))
@@ -164,6 +187,7 @@ def decisions_of(
             (toxic, limits.max_toxicity, toxic > (np.inf if limits.max_toxicity is None else limits.max_toxicity)),
             (perplex, limits.max_perplexity, perplex > (limits.max_perplexity or np.inf)),
             (perplex, limits.min_perplexity, perplex < (limits.min_perplexity or 0.0)),
+            (contamination.share, limits.max_contamination, contamination.objects),
         ]
     count = documents.num_rows
     rule = np.full(count, "kept", dtype=object)
@@ -173,6 +197,10 @@ def decisions_of(
         if limit is not None:
             threshold[objects] = limit
     keep = rule == "kept"
+    details = [
+        told if name in ("contamination", "kept") else None
+        for told, name in zip(contamination.details, rule, strict=True)
+    ]
     return pa.table(
         {
             "doc_id": documents["doc_id"],
@@ -181,20 +209,27 @@ def decisions_of(
             "rule": pa.array(rule, pa.large_string()),
             "value": pa.array(value, mask=keep),
             "threshold": pa.array(threshold, mask=keep),
-            "detail": pa.nulls(count, pa.large_string()),
+            "detail": pa.array(details, pa.large_string()),
         },
         schema=DECISIONS,
     )
 
 
 def kept_beyond(
-    keep: pa.ChunkedArray, toxicity: pa.ChunkedArray, judged: pa.ChunkedArray, limits: Limits
+    keep: pa.ChunkedArray,
+    toxicity: pa.ChunkedArray,
+    judged: pa.ChunkedArray,
+    contamination: Decontaminated,
+    limits: Limits,
 ) -> dict[str, int]:
-    """Kept documents whose score lies beyond the threshold of a rule, by rule: counted anew, so any is a mistake."""
+    """Kept documents whose score lies beyond the threshold of a rule, by rule: counted anew, so any is a mistake. Of
+    contaminated documents those of which nothing was cut."""
+    whole = pa.chunked_array([pa.array(contamination.share, mask=contamination.paragraphs > 0)])
     beyond = {
         "toxicity": (toxicity, pc.greater, limits.max_toxicity),
         "perplexity_high": (judged, pc.greater, limits.max_perplexity),
         "perplexity_low": (judged, pc.less, limits.min_perplexity),
+        "contamination": (whole, pc.greater, limits.max_contamination),
     }
     return {
         rule: 0 if limit is None else pc.sum(compare(scores.filter(keep), limit)).as_py() or 0
@@ -224,13 +259,19 @@ def _floats(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def shard_tally(
-    documents: pa.Table, decisions: pa.Table, toxicity: pa.ChunkedArray, judged: pa.ChunkedArray, limits: Limits
+    documents: pa.Table,
+    decisions: pa.Table,
+    toxicity: pa.ChunkedArray,
+    judged: pa.ChunkedArray,
+    contamination: Decontaminated,
+    limits: Limits,
 ) -> dict[str, Any]:
-    """Counts of one shard: documents and bytes in and out, dropped by rule, what was not judged, by language, kept
-    documents beyond a threshold, and histograms. judged: the perplexities that may decide."""
+    """Counts of one shard: documents and bytes in and out, dropped by rule, what was not judged, by language, what was
+    cut of the kept, kept documents beyond a threshold, and histograms. judged: the perplexities that may decide."""
     rules, keep = decisions["rule"].to_pylist(), decisions["keep"]
-    before = text_bytes(documents["text"])
-    after = before[np.asarray(keep)]
+    before, stays = text_bytes(documents["text"]), np.asarray(keep)
+    after = text_bytes(contamination.documents["text"])[stays]
+    paragraphs = contamination.paragraphs[stays]
     unscreened, unlearned = (documents["language"].filter(pc.is_null(scores)) for scores in (toxicity, judged))
     return {
         "documents_in": documents.num_rows,
@@ -242,7 +283,12 @@ def shard_tally(
             "toxicity": tallies.count_by_language(unscreened),
             "perplexity": tallies.count_by_language(unlearned),
         },
-        "kept_beyond": kept_beyond(keep, toxicity, judged, limits),
+        "cut": {
+            "documents": int(np.count_nonzero(paragraphs)),
+            "paragraphs": int(paragraphs.sum()),
+            "bytes": int(contamination.bytes[stays].sum()),
+        },
+        "kept_beyond": kept_beyond(keep, toxicity, judged, contamination, limits),
         "histograms": {
             "text bytes": histogram(SIZE_EDGES, before=before, after=after),
             **score_histograms(keep, toxicity, judged),

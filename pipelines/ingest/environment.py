@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path, PurePosixPath
 
+from pipelines.ingest.encodings import NotText, decode, is_blank, valid_unicode
 from pipelines.ingest.licences import licence_of
 from pipelines.ingest.listing import Listing, left_out_by
 from pipelines.ingest.params import Source
-from pipelines.ingest.readers import Items, whole_file
-from pipelines.ingest.records import BadInput, NotText, Record, Reject, decode, is_blank, valid_unicode
+from pipelines.ingest.records import BadInput, Items, Record, Reject, whole_file
 
 MIN_DOCSTRING_CHARACTERS = 100
 """Shorter docstrings repeat the name of what they document; they are not part of the source."""

@@ -7,7 +7,7 @@ The table of names is short on purpose: what it does not know is not taken. Whic
 import re
 from email.message import Message
 
-from pipelines.spdx import permitted_expression
+from pipelines.spdx import LONGEST, permitted_expression
 
 PERMISSIVE = frozenset(
     {
@@ -106,6 +106,6 @@ def licence_of(metadata: Message) -> tuple[str | None, str]:
     words = "; ".join([*filter(None, [" ".join(written.split())[:80]]), *classified])
     found = [permissive_expression(name) for name in classified]
     from_field = permissive_expression(written)
-    if None in found or (from_field is None and _RESTRICTED.search(written[:_LONGEST_EXPRESSION])):
+    if None in found or (from_field is None and _RESTRICTED.search(written[:LONGEST])):
         return None, words
     return from_field or " AND ".join(dict.fromkeys(filter(None, found))) or None, words

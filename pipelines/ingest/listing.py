@@ -1,44 +1,39 @@
-"""Which files a source has, their content hashes, and how they are grouped into tasks.
+"""Which files a source has, and how they are grouped into tasks.
 
-What stands in the files is `readers.py`'s business. The order of everything here follows from names and contents,
-never from the file system's order.
+Their content hashes are `hashes.py`'s business, what stands in them `readers.py`'s. The order of everything here follows
+from names and contents, never from the file system's order.
 """
 
-import contextlib
 import fnmatch
-import hashlib
-import json
+import functools
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import xxhash
 
+from pipelines.ingest.globs import Glob, split_glob
 from pipelines.ingest.params import MEGABYTE, Source
+from pipelines.ingest.places import Place, Remote, Stamp, place_of, stamp_of
 from pipelines.ingest.records import BadInput, Reject
-from pipelines.store import Store, digest
-
-SETTLED_NANOSECONDS = 2_000_000_000
-"""A file that changed less than this before it was hashed may change again within the same time stamp."""
+from pipelines.ingest.saved_datasets import keep_data_files
 
 
 @dataclass(frozen=True)
 class SourceFile:
     """A file to read. path: below the root, as the system spells it. uri: the same, printable and without '#'.
 
-    stamp: size, modification time and inode when it was listed. sha256: of the whole content. limit_bytes: of text
-    after which reading stops (the last file of a capped source). license, package: where the listing knows them.
+    stamp: what tells a change, when it was listed: its size, and more (see `places.py`). sha256: of the whole content.
+    limit_bytes: of text after which reading stops (the last file of a capped source). license, package: where the
+    listing knows them.
     """
 
     path: str
     uri: str
-    stamp: tuple[int, int, int]
+    stamp: Stamp
     sha256: str = ""
     limit_bytes: int | None = None
     license: str | None = None
@@ -46,31 +41,37 @@ class SourceFile:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
-        return self.stamp[0]
+        """Bytes as stored."""
+        return int(self.stamp[0])
 
 
 @dataclass
 class Listing:
-    """Files found below a root, what was rejected on the way (uri, rejection), and how many were left out and why."""
+    """Files found below a root (a local folder or a URL), what was rejected on the way (uri, rejection), and how many
+    were left out and why."""
 
-    root: Path
+    root: Path | str
     files: list[SourceFile] = field(default_factory=list)
     rejects: list[tuple[str, Reject]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
 
+    @functools.cached_property
+    def place(self) -> Place:
+        """Where the files lie."""
+        return place_of(self.root)
+
     def add(self, path: str, license: str | None = None, package: str | None = None) -> None:
-        """Take a path in, or list why it cannot be read."""
+        """Take a local path in, or list why it cannot be read."""
         uri = uri_of(path)
         try:
-            found = (self.root / path).stat()
+            found = (Path(self.root) / path).stat()
         except FileNotFoundError:
             self.rejects.append((uri, Reject(None, "vanished_file", "listed, but not there (or a link to nothing)")))
         except OSError as error:
             self.rejects.append((uri, Reject(None, "unreadable_file", error.strerror or type(error).__name__)))
         else:
             if stat.S_ISREG(found.st_mode):
-                self.files.append(SourceFile(path, uri, _stamp(found), license=license, package=package))
+                self.files.append(SourceFile(path, uri, stamp_of(found), license=license, package=package))
             else:
                 self.rejects.append((uri, Reject(None, "not_a_file", stat.filemode(found.st_mode))))
 
@@ -89,28 +90,68 @@ def uri_of(path: str) -> str:
     )
 
 
-def list_folder(source: Source) -> Listing:
-    """The files of a folder (or the one file) that the source names, in order of their uris.
+def list_files(source: Source) -> Listing:
+    """The files that a source's path names (a folder, a file, a pattern; local or a URL), in order of their uris.
 
     Hidden files and folders, and what the patterns exclude, are left out and counted. Links to folders are followed,
-    each folder once. Raises `BadInput` when the path does not exist.
+    each folder once. Raises `BadInput` when the path does not exist, or cannot be listed.
     """
-    root = Path(source.path).expanduser()
-    if root.is_file():
-        listing = Listing(root.parent)
-        listing.add(root.name)
-        return listing
-    if not root.is_dir():
-        raise BadInput(f"source {source.name!r}: there is no folder or file {source.path!r}; correct its `path`")
-    listing = Listing(root)
-    left_out = left_out_by(source)
-    for path in _walk(listing):
-        if reason := left_out(path):
-            listing.leave_out(reason)
-        else:
-            listing.add(path)
+    path, glob = split_glob(source.path)
+    listing = Listing(path if "://" in path else Path(path))
+    if isinstance(listing.place, Remote):
+        _list_remote(source, listing, listing.place, glob)
+    else:
+        root = Path(path)
+        if root.is_file() and not glob:
+            listing = Listing(root.parent)
+            listing.add(root.name)
+            return listing
+        if not root.is_dir():
+            raise _nothing_at(source)
+        wanted = _wanted(source, listing, glob)
+        for path in _walk(listing, glob):
+            if wanted(path):
+                listing.add(path)
+    keep_data_files(listing)
     listing.files.sort(key=lambda file: file.uri)
     return listing
+
+
+def _list_remote(source: Source, listing: Listing, place: Remote, glob: Glob | None) -> None:
+    try:
+        found = place.info()
+        if found is None:
+            raise _nothing_at(source)
+        if found.get("type") == "file" and not glob and not source.path.endswith("/"):
+            path = source.path.rpartition("/")[2].partition("?")[0] or "file"
+            listing.files.append(SourceFile("", uri_of(path), place.look("").stamp))
+            return
+        wanted = _wanted(source, listing, glob)
+        for path, seen in place.files():
+            if any(name.startswith(".") for name in path.split("/")):
+                listing.leave_out("hidden")
+            elif wanted(path):
+                listing.files.append(SourceFile(path, uri_of(path), seen.stamp))
+    except OSError as error:
+        raise BadInput(f"source {source.name!r}: {source.path!r} cannot be listed: {error.strerror or error}") from None
+
+
+def _nothing_at(source: Source) -> BadInput:
+    return BadInput(f"source {source.name!r}: there is no folder or file {source.path!r}; correct its `path`")
+
+
+def _wanted(source: Source, listing: Listing, glob: Glob | None) -> Callable[[str], bool]:
+    """A function from a relative path to whether it belongs to the source; counts what does not."""
+    left_out = left_out_by(source)
+
+    def wanted(path: str) -> bool:
+        matches = glob is None or glob.matches(path.replace(os.sep, "/"))
+        reason = left_out(path) if matches else "not_included"
+        if reason:
+            listing.leave_out(reason)
+        return not reason
+
+    return wanted
 
 
 def left_out_by(source: Source) -> Callable[[str], str]:
@@ -130,12 +171,13 @@ def _patterns(patterns: Sequence[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(fnmatch.translate, patterns))) if patterns else None
 
 
-def _walk(listing: Listing) -> Iterator[str]:
+def _walk(listing: Listing, glob: Glob | None) -> Iterator[str]:
     def refused(error: OSError) -> None:
         uri = uri_of(os.path.relpath(str(error.filename), listing.root))
-        listing.rejects.append((uri, Reject(None, "unreadable_file", error.strerror or type(error).__name__)))
+        reason = "vanished_file" if isinstance(error, FileNotFoundError) else "unreadable_file"
+        listing.rejects.append((uri, Reject(None, reason, error.strerror or type(error).__name__)))
 
-    top = listing.root.stat()
+    top = Path(listing.root).stat()
     seen = {(top.st_dev, top.st_ino)}
     for folder, folders, names in os.walk(listing.root, onerror=refused, followlinks=True):
         below = os.path.relpath(folder, listing.root)
@@ -144,6 +186,9 @@ def _walk(listing: Listing) -> Iterator[str]:
         for name in sorted(folders):
             if name.startswith("."):
                 listing.leave_out("hidden")
+                continue
+            if glob and not glob.enters((prefix + name).replace(os.sep, "/")):
+                listing.leave_out("not_included")
                 continue
             try:
                 found = (Path(folder) / name).stat()
@@ -165,14 +210,10 @@ def _walk(listing: Listing) -> Iterator[str]:
                 yield prefix + name
 
 
-def _stamp(found: os.stat_result) -> tuple[int, int, int]:
-    return found.st_size, found.st_mtime_ns, found.st_ino
-
-
-def is_unchanged(root: Path, file: SourceFile) -> bool:
-    """True if the file is still the one that was listed, by size, modification time and inode."""
+def is_unchanged(place: Place, file: SourceFile) -> bool:
+    """True if the file is still the one that was listed, by what tells a change."""
     try:
-        return _stamp((root / file.path).stat()) == file.stamp
+        return place.look(file.path).stamp == file.stamp
     except OSError:
         return False
 
@@ -193,73 +234,6 @@ def take_sample(listing: Listing, max_megabytes: float) -> None:
         kept.append(file if file.size <= left else replace(file, limit_bytes=left))
         left -= file.size
     listing.files = sorted(kept, key=lambda file: file.uri)
-
-
-def hints_of(source: Source, store: Store) -> Path:
-    """Where the hints of a source stand, for `hash_files`."""
-    return store.scratch(digest(["ingest hints", source.name])) / "hashes.json"
-
-
-def hash_files(listing: Listing, hints: Path, workers: int, *, max_bytes: int | None = None) -> None:
-    """Fill in the content hashes; what cannot be read moves to the rejections.
-
-    hints: a JSON file that may be deleted at any time; a file whose size, times and inode are those of its hint is
-    not read again. max_bytes: read no more than this now, whole files only; the others stay without a hash.
-    """
-    known = _read_hints(hints)
-    started = time.time_ns()
-    fresh: dict[str, list[Any]] = {}
-    top = listing.root.absolute()
-
-    def hashed(file: SourceFile, *, read: bool) -> SourceFile | Reject:
-        """The file with its hash; without one if no hint has it and it is not to be read."""
-        path = top / file.path
-        key = os.fsencode(path).hex()
-        try:
-            found = path.stat()
-            state = [*_stamp(found), found.st_ctime_ns]
-            hint = known.get(key)
-            if isinstance(hint, list) and len(hint) == 2 and hint[0] == state and isinstance(hint[1], str):
-                sha256 = hint[1]
-            elif not read:
-                return replace(file, sha256="", stamp=_stamp(found))
-            else:
-                with path.open("rb") as content:
-                    sha256 = hashlib.file_digest(content, "sha256").hexdigest()
-        except FileNotFoundError:
-            return Reject(None, "vanished_file", "listed, but gone when it was to be read")
-        except OSError as error:
-            return Reject(None, "unreadable_file", error.strerror or type(error).__name__)
-        if max(state[1], state[3]) < started - SETTLED_NANOSECONDS:
-            fresh[key] = [state, sha256]
-        return replace(file, sha256=sha256, stamp=_stamp(found))
-
-    results = [hashed(file, read=False) for file in listing.files]
-    left = max_bytes
-    unknown = []
-    for index, result in enumerate(results):
-        if isinstance(result, SourceFile) and not result.sha256 and (left is None or result.size <= left):
-            unknown.append(index)
-            left = None if left is None else left - result.size
-    with ThreadPoolExecutor(max(1, workers)) as pool:
-        read = pool.map(lambda index: hashed(listing.files[index], read=True), unknown)
-        for index, result in zip(unknown, read, strict=True):
-            results[index] = result
-    pairs = list(zip(listing.files, results, strict=True))
-    listing.rejects += [(file.uri, result) for file, result in pairs if isinstance(result, Reject)]
-    listing.files = [result for result in results if isinstance(result, SourceFile)]
-    if fresh != known:
-        temporary = hints.with_suffix(f".{os.getpid()}")
-        temporary.write_text(json.dumps(fresh))
-        temporary.replace(hints)
-
-
-def _read_hints(hints: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(hints.read_text())
-        if isinstance(known, dict):
-            return known
-    return {}
 
 
 def group_files(files: Sequence[SourceFile], shard_bytes: int) -> list[list[SourceFile]]:

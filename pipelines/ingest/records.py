@@ -1,37 +1,50 @@
-"""Records, rejections and what makes bytes into text: the words that every reader of ingestion shares.
+"""Records and rejections: what every reader gives, and how the fields of a record become a document's.
 
-Formats stand in `readers.py`, decompression in `streams.py`. Text is kept as the source has it; repairing it is the
-business of cleaning, except where Unicode itself is broken: the store holds valid UTF-8 only.
+Formats stand in `formats/`, what makes bytes into text in `encodings.py`, decompression in `streams.py`.
 """
 
-import codecs
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
+from pipelines.ingest.dates import iso_date
+from pipelines.ingest.encodings import NotText, decode_any, decode_utf8, is_blank, valid_unicode
 from pipelines.ingest.params import Source
 
 REASONS: dict[str, str] = {
-    "vanished_file": "the file was listed, and gone when it was to be read",
+    "vanished_file": "the file or folder was listed, and gone when it was to be read",
     "unreadable_file": "the system refused to open or read the file",
-    "not_a_file": "a pipe, socket or device",
+    "not_a_file": "a pipe, socket, device or, inside an archive, a link",
     "repeated_directory": "a link to a folder that is read already, so a loop or a copy",
     "empty_file": "the file holds nothing",
     "damaged_file": "the file ends or breaks in the middle; what could be read before is kept",
     "not_text": "bytes that are no text: too many control characters",
-    "not_utf8": "too many bytes that are no UTF-8: another encoding",
-    "invalid_json": "the line is no JSON",
-    "not_an_object": "the line is JSON, but no object",
+    "not_utf8": "too many bytes that are no UTF-8: another encoding, and not sure which",
+    "invalid_json": "the line or value is no JSON",
+    "not_an_object": "the line or value is JSON, but no object",
     "invalid_csv": "the row cannot be parsed",
     "wrong_columns": "the row has more or fewer columns than the header",
     "missing_column": "the file has no column of that name",
     "missing_field": "the record has no such field, or null in it",
     "wrong_type": "the field holds something else than text",
-    "duplicate_id": "an earlier record of the file has the same id",
+    "duplicate_id": "an earlier record of the file, or member of the archive, has the same id or name",
     "empty_text": "the text is empty or white space",
+    "forgotten": "it is to be forgotten (`corpusmill forget`)",
     "too_large": "larger than max_document_megabytes",
+    "unsafe_name": "a member of an archive whose name leads out of it, or is none",
+    "hidden_member": "a member of an archive whose name begins with a dot, as what systems keep for themselves",
+    "nested_archive": "an archive in an archive",
+    "damaged_record": "the record of a web archive breaks off, or its headers or its compression are broken",
+    "not_a_document": "a record of a web archive that is no page: a request, a picture, an error …",
+    "http_status": "a server's answer with another status than 200, in a web archive",
+    "other_content_type": "a page of a web archive in another format than HTML or text",
+    "not_a_notebook": "JSON that is no Jupyter notebook",
+    "other_namespace": "pages of a wiki that are no articles: talk, files, templates …",
+    "redirect": "pages of a wiki that only send the reader to another",
     "invalid_python": "the file cannot be parsed as Python",
     "licence_not_permissive": "the package's licence is not on the permissive list",
     "licence_unknown": "the package names no licence",
@@ -39,117 +52,83 @@ REASONS: dict[str, str] = {
 }
 """Every reason for which ingestion rejects something, and what it means."""
 
-NOT_DAMAGE = frozenset({"licence_not_permissive", "licence_unknown", "empty_file", "empty_text"})
-"""Rejections of input that is in order and only not wanted: `errors: fail` does not stop at them."""
-
-WHITE_SPACE = " \t\n\r\v\f"
-MAX_REPLACED_SHARE = 0.01
-MAX_CONTROL_SHARE = 0.1
-_CONTROLS = bytes(code for code in range(32) if chr(code) not in "\t\n\v\f\r\x1b")
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
+NOT_DAMAGE = frozenset(
+    {
+        "licence_not_permissive",
+        "licence_unknown",
+        "empty_file",
+        "empty_text",
+        "forgotten",
+        "hidden_member",
+        "not_a_document",
+        "http_status",
+        "other_content_type",
+        "other_namespace",
+        "redirect",
+    }
 )
+"""Rejections of input that is in order and only not wanted: they are no errors in the sense of `errors`."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Record:
-    """One document as its file has it. key: the part of its uri after '#'. metadata: JSON. repairs: of its Unicode."""
+    """One document as its file has it. key: the part of its uri after '#'. metadata: JSON. repairs: of its Unicode.
+
+    member: of an archive, the name of the file that it stands in, as `listing.uri_of` writes it.
+    """
 
     key: str
     text: str
     license: str | None = None
     metadata: str | None = None
     repairs: tuple[str, ...] = ()
+    member: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Reject:
-    """Bad input that is counted. key: as in `Record`, None for the whole file. reason: one of `REASONS`."""
+    """Bad input that is counted. key: as in `Record`, None for the whole file. reason: one of `REASONS`.
+
+    detail: what was wrong, and where, with line and byte where they are known. member: as in `Record`.
+    """
 
     key: str | None
     reason: str
     detail: str
+    member: str = ""
+
+
+Items = Iterator[Record | Reject]
 
 
 class BadInput(ValueError):
-    """Bad input under `errors: fail`, or a source that cannot be read at all."""
+    """Bad input that `errors` does not let pass, or a source that cannot be read at all."""
 
 
-class NotText(Exception):
-    """Bytes that cannot pass as text. `reason` is one of `REASONS`."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-
-
-def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """A file's bytes as text, and what was repaired. A byte order mark names the encoding and is removed.
-
-    Without a mark it is UTF-8. Raises `NotText` as `decode_utf8` does.
-    """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            return _decode(data[len(mark) :], encoding)
-    return decode_utf8(data)
-
-
-def decode_utf8(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Bytes as UTF-8 text, and what was repaired: a broken sequence becomes U+FFFD.
-
-    One, or one in a hundred characters, is damage that can be lived with; more are another encoding, and raise
-    `NotText`, as more than one control character in ten bytes does.
-    """
-    controls = len(data) - len(data.translate(None, _CONTROLS))
-    if controls > max(1, len(data) * MAX_CONTROL_SHARE):
-        raise NotText("not_text", f"{controls} of {len(data)} bytes are control characters")
-    return _decode(data, "utf-8")
-
-
-def _decode(data: bytes, encoding: str) -> tuple[str, tuple[str, ...]]:
+def whole_file(data: bytes) -> Record | Reject:
+    """A file's bytes as one record, number 0."""
     try:
-        return data.decode(encoding), ()
-    except UnicodeDecodeError as error:
-        first = error.start
-    text = data.decode(encoding, "replace")
-    replaced = text.count("\ufffd") - data.count("\ufffd".encode(encoding))
-    if replaced > max(1, len(text) * MAX_REPLACED_SHARE):
-        told = f"{replaced} broken sequences in {len(text)} characters, the first at byte {first}; convert to UTF-8"
-        raise NotText("not_utf8", told)
-    return text, ("broken_utf8",)
-
-
-def valid_unicode(text: str) -> tuple[str, tuple[str, ...]]:
-    """Text without lone surrogates (halves that belong together are joined, others become U+FFFD), and the repair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), ("lone_surrogates",)
-    return text, ()
-
-
-def is_blank(text: str) -> bool:
-    """True if there is nothing but ASCII white space."""
-    return not text.strip(WHITE_SPACE)
+        text, repairs = decode_any(data)
+    except NotText as error:
+        return Reject("0", error.reason, error.detail)
+    if is_blank(text):
+        return Reject("0", "empty_text", f"{len(data)} bytes, none but white space")
+    return Record("0", text, repairs=repairs)
 
 
 def metadata_json(fields: Mapping[str, Any]) -> str | None:
-    """Further fields of a record as JSON with sorted keys; None where there are none.
+    """Further fields of a record as JSON with sorted keys and without spaces; None where there are none.
 
-    Infinite numbers and NaN become null, bytes text, and what JSON does not know its usual spelling.
+    Infinite numbers and NaN become null, bytes text, and what JSON does not know its usual spelling. Raises
+    `RecursionError` where they are nested too deeply.
     """
     if not fields:
         return None
     try:
-        told = json.dumps(fields, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError):
-        told = json.dumps(_plain(fields), sort_keys=True, ensure_ascii=False)
-    return valid_unicode(told)[0]
+        return orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+    except TypeError:  # what it does not know, integers of more than 64 bits, lone surrogates
+        told = json.dumps(_plain(fields), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return valid_unicode(told)[0]
 
 
 def _plain(value: Any) -> Any:
@@ -167,9 +146,11 @@ def _plain(value: Any) -> Any:
 def record_from(fields: Mapping[str, Any], number: int, source: Source, max_bytes: int) -> Record | Reject:
     """The record that a mapping holds under the names that the source maps, or why it is none.
 
-    number: counts the records of a file from 0; the key where no id is mapped. max_bytes: of the text as UTF-8.
+    number: counts the records of a file from 0; the key where no id is mapped. max_bytes: of the text as UTF-8. What is
+    mapped to url and date stands in the metadata under these names, dates in ISO 8601.
     """
-    text_field, id_field, license_field = (source.field(name) for name in ("text", "id", "license"))
+    mapped = source.fields
+    text_field, id_field, license_field = mapped.get("text", "text"), mapped.get("id"), mapped.get("license")
     key = str(number)
     if id_field:
         given = fields.get(id_field)
@@ -194,18 +175,24 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
         return Reject(key, "empty_text", f"{len(text)} characters, none but white space")
     if len(text) * 4 > max_bytes and (size := len(text.encode())) > max_bytes:
         return Reject(key, "too_large", f"{size} bytes of text, {max_bytes} allowed")
-    license_given = fields.get(license_field) if license_field else None
-    rest = {name: value for name, value in fields.items() if name not in (text_field, id_field, license_field)}
-    return Record(
-        key,
-        text,
-        valid_unicode(str(license_given))[0] if license_given else None,
-        metadata_json(rest),
-        repairs + joined,
-    )
+    rest = dict(fields)
+    rest.pop(text_field, None)
+    licence = None
+    if mapped:
+        if id_field:
+            rest.pop(id_field, None)
+        if license_field and (given := rest.pop(license_field, None)):
+            licence = valid_unicode(str(given))[0]
+        told = {name: rest.pop(mapped[name], None) for name in ("url", "date") if name in mapped}
+        told["date"] = iso_date(told.get("date"))
+        rest |= {name: value for name, value in told.items() if value is not None}
+    try:
+        return Record(key, text, licence, metadata_json(rest), repairs + joined)
+    except RecursionError:
+        return Reject(key, "invalid_json", "the fields beside the text are nested too deeply")
 
 
 def _names(fields: Mapping[str, Any]) -> str:
-    names = sorted(fields)
+    names = sorted(map(str, fields))
     told = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     return valid_unicode(told)[0][:300] or "no fields"

@@ -20,21 +20,23 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.histograms import SIZE_EDGES, added, histogram
 from pipelines.ingest.environment import MIN_DOCSTRING_CHARACTERS, list_environment, read_package_file
+from pipelines.ingest.hashes import hash_files, hints_of
 from pipelines.ingest.listing import (
     Listing,
     SourceFile,
     group_files,
-    hash_files,
-    hints_of,
     is_unchanged,
-    list_folder,
+    list_files,
     take_sample,
 )
 from pipelines.ingest.params import IngestParams, Source
+from pipelines.ingest.places import Place, place_of
 from pipelines.ingest.readers import read_file
-from pipelines.ingest.records import NOT_DAMAGE, BadInput, Record, Reject
+from pipelines.ingest.records import NOT_DAMAGE, BadInput, Items, Record, Reject
+from pipelines.ingest.streams import Stream
+from pipelines.removals import NOTHING_FORGOTTEN, Removals
 
-VERSION = 2
+VERSION = 3
 LISTINGS = 3
 """How often a source is listed anew because files changed while they were read."""
 REJECTS_PER_SHARD = 100_000
@@ -46,29 +48,31 @@ class SourceChanged(RuntimeError):
 
 @dataclass(frozen=True)
 class Reading:
-    """What a task reads and how. root: the only part that does not influence the result."""
+    """What a task reads and how. root: a folder or a URL, the only part that does not influence the result."""
 
     root: str
     files: tuple[SourceFile, ...]
     source: Source
     config: IngestParams
+    removals: Removals = NOTHING_FORGOTTEN
 
 
-def ingest(source: Source, config: IngestParams, engine: Engine) -> Draft:
+def ingest(source: Source, config: IngestParams, engine: Engine, removals: Removals = NOTHING_FORGOTTEN) -> Draft:
     """Read a source: parts 'documents' (what could be read) and 'rejects' (everything else, with its reason).
 
-    Raises `BadInput` when the source does not exist, when no record at all has the field that holds the text, and,
-    under `errors: fail`, at the first bad input. Memory: one shard per worker, and the list of files here.
+    What is to be forgotten is left out, a counted rejection without its text. Raises `BadInput` when the source does
+    not exist, when no record at all has the field that holds the text, and where a file has more bad input than
+    `errors` allows. Memory: one shard per worker, and the list of files here.
     """
     for attempt in range(LISTINGS):
-        listing = list_environment(source) if source.reader == "environment" else list_folder(source)
+        listing = list_environment(source) if source.reader == "environment" else list_files(source)
         take_sample(listing, source.max_megabytes)
         hash_files(listing, hints_of(source, engine.store), engine.workers)
         try:
-            results = engine.map(tasks(listing, source, config))
+            results = engine.map(tasks(listing, source, config, removals))
             break
         except SourceChanged as changed:
-            if source.errors == "fail" or attempt == LISTINGS - 1:
+            if source.errors_allowed == 0 or attempt == LISTINGS - 1:
                 raise BadInput(f"source {source.name!r}: {changed}; run again when nothing writes there") from None
     parts = {"documents": Part("table", ()), "rejects": Part("table", ())}
     parts |= join_parts([result.parts for result in results])
@@ -77,14 +81,14 @@ def ingest(source: Source, config: IngestParams, engine: Engine) -> Draft:
     return Draft(parts, stats)
 
 
-def tasks(listing: Listing, source: Source, config: IngestParams) -> list[Task]:
+def tasks(listing: Listing, source: Source, config: IngestParams, removals: Removals = NOTHING_FORGOTTEN) -> list[Task]:
     """The tasks that read a listing whose content hashes are filled in."""
     made: list[Task] = []
     if listing.rejects:
         told = sorted((uri, reject.reason, reject.detail) for uri, reject in listing.rejects)
-        for uri, reason, detail in told if source.errors == "fail" else ():
+        for uri, reason, detail in told if source.errors_allowed == 0 else ():
             if reason not in NOT_DAMAGE:
-                raise _refusal(source, uri, Reject(None, reason, detail))
+                raise _refusal(source, uri, Reject(None, reason, detail), 1)
         found = {"source": source.name, "rejects": [list(row) for row in told]}
         made.append(Task(write_rejects, "ingest.rejects", VERSION, found, payload=found))
     params: dict[str, Any] = {
@@ -102,8 +106,11 @@ def tasks(listing: Listing, source: Source, config: IngestParams) -> list[Task]:
         params |= {"fields": source.fields, "license": source.license}
     for group in group_files(listing.files, config.shard_bytes):
         files = [[file.uri, file.sha256, file.limit_bytes, file.license, file.package] for file in group]
-        reading = Reading(str(listing.root.absolute()), tuple(group), source, config)
-        made.append(Task(read_files, "ingest.documents", VERSION, params | {"files": files}, payload=reading))
+        said = params | {"files": files}
+        if concerned := removals.of_files(source.name, [file.uri for file in group]):
+            said["removals"] = concerned
+        reading = Reading(listing.place.url, tuple(group), source, config, removals)
+        made.append(Task(read_files, "ingest.documents", VERSION, said, payload=reading))
     return made
 
 
@@ -114,54 +121,57 @@ def write_rejects(_: Inputs, payload: dict[str, Any]) -> Iterable[Made]:
     for _uri, reason, _detail in rows:
         dropped[reason] = dropped.get(reason, 0) + 1
     yield "rejects", _rejects_table(payload["source"], [tuple(row) for row in rows])
-    yield Stats({"documents_in": len(rows), "documents_out": 0, "bytes_in": 0, "bytes_out": 0, "dropped": dropped})
+    damaged = sum(count for reason, count in dropped.items() if reason not in NOT_DAMAGE)
+    counts = {"documents_in": len(rows), "documents_out": 0, "bytes_in": 0, "bytes_out": 0}
+    yield Stats(counts | {"damaged": damaged, "dropped": dropped})
 
 
 def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
     """Read the files of one task, closing a shard whenever its text is large enough."""
-    source, shard = reading.source, _Shard(reading.source)
-    stats: dict[str, Any] = {
-        "files_in": len(reading.files),
-        "documents_in": 0,
-        "documents_out": 0,
-        "bytes_in": sum(file.size for file in reading.files),
-        "bytes_out": 0,
-        "dropped": {},
-        "repaired": {},
-    }
+    source, shard, place = reading.source, _Shard(reading.source), place_of(reading.root)
+    allowed, removals, shard_bytes = source.errors_allowed, reading.removals.removals, reading.config.shard_bytes
+    dropped: dict[str, int] = {}
+    repaired: dict[str, int] = {}
     lengths: list[dict[str, Any]] = []
+    documents = text_bytes = damaged = 0
     for file in reading.files:
-        for item in _items(reading, file):
-            stats["documents_in"] += 1
+        errors = 0
+        for item in _items(reading, place, file):
+            if removals and isinstance(item, Record):
+                item = _unless_forgotten(item, file, reading)
             if isinstance(item, Reject):
-                if source.errors == "fail" and item.reason not in NOT_DAMAGE:
-                    raise _refusal(source, file.uri, item)
-                stats["dropped"][item.reason] = stats["dropped"].get(item.reason, 0) + 1
+                if item.reason not in NOT_DAMAGE:
+                    errors += 1
+                    damaged += 1
+                if allowed is not None and errors > allowed:
+                    raise _refusal(source, file.uri, item, errors)
+                dropped[item.reason] = dropped.get(item.reason, 0) + 1
                 shard.reject(file, item)
             else:
-                stats["documents_out"] += 1
-                stats["bytes_out"] += shard.take(file, item)
+                documents += 1
+                text_bytes += shard.take(file, item)
                 for repair in item.repairs:
-                    stats["repaired"][repair] = stats["repaired"].get(repair, 0) + 1
-            if shard.text_bytes >= reading.config.shard_bytes or len(shard.rejects) >= REJECTS_PER_SHARD:
+                    repaired[repair] = repaired.get(repair, 0) + 1
+            if shard.text_bytes >= shard_bytes or len(shard.rejects) >= REJECTS_PER_SHARD:
                 lengths.append(shard.lengths())
                 yield from shard.close()
-        if not is_unchanged(Path(reading.root), file):
+        if not is_unchanged(place, file):
             raise SourceChanged(f"{file.uri} changed while it was being read")
     lengths.append(shard.lengths())
     yield from shard.close()
-    yield Stats(stats | {"histograms": {"text bytes": added(lengths)}})
+    counts = {"files_in": len(reading.files), "documents_in": documents + sum(dropped.values())}
+    counts |= {"documents_out": documents, "bytes_in": sum(file.size for file in reading.files)}
+    counts |= {"bytes_out": text_bytes, "damaged": damaged}
+    yield Stats(counts | {"dropped": dropped, "repaired": repaired, "histograms": {"text bytes": added(lengths)}})
 
 
-def _items(reading: Reading, file: SourceFile) -> Iterator[Record | Reject]:
+def _items(reading: Reading, place: Place, file: SourceFile) -> Items:
     """What a file gives, up to the file's limit."""
-    reader = read_package_file if reading.source.reader == "environment" else read_file
     read_bytes = 0
-    path = Path(reading.root) / file.path
     try:
-        for item in reader(path, file.uri, reading.source, reading.config.max_document_bytes):
+        for item in _opened(reading, place, file):
             yield item
-            if file.limit_bytes is not None and isinstance(item, Record):
+            if file.limit_bytes is not None and not isinstance(item, Reject):
                 read_bytes += len(item.text.encode())
                 if read_bytes >= file.limit_bytes:
                     return
@@ -169,12 +179,36 @@ def _items(reading: Reading, file: SourceFile) -> Iterator[Record | Reject]:
         raise SourceChanged(f"{file.uri} cannot be read any more ({error.strerror or error})") from None
 
 
-def _refusal(source: Source, uri: str, reject: Reject) -> BadInput:
-    where = uri if reject.key is None else f"{uri}#{reject.key}"
+def _opened(reading: Reading, place: Place, file: SourceFile) -> Items:
+    max_bytes = reading.config.max_document_bytes
+    if reading.source.reader == "environment":
+        yield from read_package_file(Path(reading.root) / file.path, file.uri, reading.source, max_bytes)
+        return
+    with Stream(place.open(file.path), file.uri, file.size) as stream:
+        yield from read_file(stream, reading.source, max_bytes)
+
+
+def _unless_forgotten(record: Record, file: SourceFile, reading: Reading) -> Record | Reject:
+    uri = _uri(file.uri, record)
+    doc_id = document_id(reading.source.name, uri)
+    removal = reading.removals.met_by(doc_id, uri, record.text, record.metadata)
+    if removal is None:
+        return record
+    return Reject(record.key, "forgotten", f"removal {removal.id}", member=record.member)
+
+
+def _refusal(source: Source, uri: str, reject: Reject, errors: int) -> BadInput:
+    count = f" is error {errors} of the file, and `errors` allows {source.errors}" if source.errors_allowed else ""
     return BadInput(
-        f"source {source.name!r}: {where}: {reject.reason} ({reject.detail}); repair it, exclude the file, "
-        "or set `errors: skip` to have such input counted and left out"
+        f"source {source.name!r}: {_uri(uri, reject)}: {reject.reason} ({reject.detail}){count}; repair it, exclude "
+        "the file, or set `errors: skip` to have such input counted and left out"
     )
+
+
+def _uri(file: str, item: Record | Reject) -> str:
+    """Where an item stands: file, member of an archive, '#' and key."""
+    path = f"{file}/{item.member}" if item.member else file
+    return path if item.key is None else f"{path}#{item.key}"
 
 
 class _Shard:
@@ -185,35 +219,32 @@ class _Shard:
         self._clear()
 
     def _clear(self) -> None:
-        self.text_bytes = 0
-        self._sizes: list[int] = []
         self.rejects: list[tuple[str, str, str]] = []
-        self._columns: dict[str, list[str | None]] = {name: [] for name in schemas.DOCUMENTS.names}
+        self._sizes: list[int] = []
+        self._uris: list[str] = []
+        self._texts = bytearray()  # one behind the other, as Arrow holds them: half the time of a list
+        self._licenses: list[str | None] = []
+        self._metadata: list[str | None] = []
 
     def take(self, file: SourceFile, record: Record) -> int:
         """Add a document; returns the bytes of its text."""
-        source = self._source.name
-        uri = f"{file.uri}#{record.key}"
-        size = len(record.text) if record.text.isascii() else len(record.text.encode())
-        row = {
-            "doc_id": document_id(source, uri),
-            "source": source,
-            "uri": uri,
-            "text": record.text,
-            "language": None,
-            "license": record.license or file.license or self._source.license or None,
-            "metadata": record.metadata or file.package,
-        }
-        for name, value in row.items():
-            self._columns[name].append(value)
-        self.text_bytes += size
+        text = record.text.encode()
+        size = len(text)
+        self._uris.append(_uri(file.uri, record))
+        self._texts += text
+        self._licenses.append(record.license or file.license or self._source.license or None)
+        self._metadata.append(record.metadata or file.package)
         self._sizes.append(size)
         return size
 
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of the texts that it holds."""
+        return len(self._texts)
+
     def reject(self, file: SourceFile, reject: Reject) -> None:
         """Add a rejection."""
-        uri = file.uri if reject.key is None else f"{file.uri}#{reject.key}"
-        self.rejects.append((uri, reject.reason, reject.detail))
+        self.rejects.append((_uri(file.uri, reject), reject.reason, reject.detail))
 
     def lengths(self) -> dict[str, Any]:
         """Histogram of the bytes of the texts that it holds."""
@@ -221,9 +252,19 @@ class _Shard:
 
     def close(self) -> Iterator[Made]:
         """What the shard holds, as tables; the next shard begins empty."""
-        if self._columns["doc_id"]:
-            arrays = [pa.array(values, pa.large_string()) for values in self._columns.values()]
-            yield "documents", pa.Table.from_arrays(arrays, schema=schemas.DOCUMENTS)
+        if count := len(self._uris):
+            kind, source = schemas.TEXT, self._source.name
+            ends = np.cumsum([0, *self._sizes], dtype=np.int64)
+            columns = {
+                "doc_id": pa.array([document_id(source, uri) for uri in self._uris], kind),
+                "source": pa.repeat(pa.scalar(source, kind), count),
+                "uri": pa.array(self._uris, kind),
+                "text": pa.LargeStringArray.from_buffers(count, *map(pa.py_buffer, (ends, self._texts))),
+                "language": pa.nulls(count, kind),
+                "license": pa.array(self._licenses, kind),
+                "metadata": pa.array(self._metadata, kind),
+            }
+            yield "documents", pa.Table.from_pydict(columns, schema=schemas.DOCUMENTS)
         if self.rejects:
             yield "rejects", _rejects_table(self._source.name, self.rejects)
         self._clear()
@@ -247,6 +288,7 @@ def _total(pieces: Sequence[dict[str, Any]], listing: Listing) -> dict[str, Any]
         "documents_out": 0,
         "bytes_in": 0,
         "bytes_out": 0,
+        "damaged": 0,
         "dropped": {},
         "repaired": {},
         "files_left_out": dict(sorted(listing.left_out.items())),

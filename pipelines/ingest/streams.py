@@ -1,17 +1,25 @@
-"""Byte streams: decompression that survives damage, and lines that cannot grow without bound."""
+"""Byte streams: decompression that survives damage, and lines that cannot grow without bound.
+
+Where the file that a stream reads lies is `places.py`'s business; what its bytes mean is the business of `formats/`.
+"""
 
 import bz2
 import io
 import lzma
+import shutil
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 
 import zstandard
 
+from pipelines.ingest.encodings import DETECTION_BYTES, as_utf8, charset_of_lines, wide_encoding
+
 INPUT_BLOCK = 1 << 14
 """Bytes fed to a decompressor at once: small, because one block may expand a thousandfold."""
+COPY_IN_MEMORY = 1 << 24
+"""A copy of a file that cannot seek is held in memory up to this many bytes, then on disk."""
 
 
 class _Decompressor(Protocol):
@@ -42,35 +50,81 @@ COMPRESSIONS: dict[bytes, tuple[str, Callable[[], _Decompressor]]] = {
 
 
 class Stream:
-    """A file's bytes, decompressed where its first bytes say that it is compressed.
+    """One file of a source, wherever it lies: what every reader is given.
 
-    Where compressed data ends or breaks in the middle, the stream ends after the last byte that could be read, and
-    `damage` says what was found, once the end has been reached.
+    name: the file's uri. size: stored bytes. bytes: its content, decompressed where its first bytes say that it is
+    compressed. suffix: of that compression ('.gz' …), empty where there is none. Where compressed data ends or breaks
+    in the middle, `bytes` ends after the last byte that could be read, and `damage` says what was found, once the end
+    has been reached. As a context manager it closes the file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        head = self._file.read(8)
+    def __init__(self, file: BinaryIO, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+        self._open = [file]
+        self._head = b""
+        self._file = file if file.seekable() else self._copy(file)
+        self._start()
+
+    def _start(self) -> None:
+        self._file.seek(0)
+        first = self._file.read(8)
         self._file.seek(0)
         self._expanding: _Expanding | None = None
         self.bytes: BinaryIO = self._file
         self.suffix = ""
         for magic, (suffix, decompressor) in COMPRESSIONS.items():
-            if head.startswith(magic):
+            if first.startswith(magic):
                 self.suffix = suffix
                 self._expanding = _Expanding(self._file, decompressor)
                 self.bytes = io.BufferedReader(self._expanding, 1 << 17)
+
+    def head(self, size: int) -> bytes:
+        """The first bytes of the content. Afterwards `bytes` is at its beginning."""
+        if len(self._head) < size:
+            self._head = self.bytes.read(size)
+            self._start()
+        return self._head[:size]
+
+    @property
+    def raw(self) -> BinaryIO:
+        """The stored file at its beginning, compressed or not; it can seek. Who reads it leaves `bytes` alone."""
+        self._file.seek(0)
+        return self._file
+
+    @property
+    def unpacked(self) -> BinaryIO:
+        """The content at its beginning, as a file that can seek: a copy, where the file is compressed."""
+        if not self.suffix:
+            return self.raw
+        self._start()
+        return self._copy(self.bytes)
 
     @property
     def damage(self) -> str:
         """What was wrong with the compressed data; empty: nothing so far."""
         return self._expanding.damage if self._expanding else ""
 
+    def _copy(self, file: BinaryIO) -> BinaryIO:
+        copy = cast(BinaryIO, tempfile.SpooledTemporaryFile(COPY_IN_MEMORY))  # noqa: SIM115 - closed with the stream
+        self._open.append(copy)
+        shutil.copyfileobj(file, copy, 1 << 20)
+        copy.seek(0)
+        return copy
+
+    def as_utf8(self) -> tuple[BinaryIO, str | None]:
+        """`bytes`, made UTF-8 where it is UTF-16 or UTF-32, and the encoding of lines that are no UTF-8, if clear."""
+        head = self.head(DETECTION_BYTES)
+        if wide := wide_encoding(head):
+            return as_utf8(self.bytes, wide), None
+        return self.bytes, charset_of_lines(head)
+
     def __enter__(self) -> "Stream":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        for file in self._open:
+            file.close()
 
 
 class _Expanding(io.RawIOBase):

@@ -7,10 +7,12 @@ The content hash decides; size and times only spare reading a file again. What t
 from dataclasses import dataclass
 
 from pipelines.dataset import Version
-from pipelines.ingest.listing import Listing, hash_files, hints_of, list_folder, take_sample
+from pipelines.ingest.hashes import hash_files, hints_of
+from pipelines.ingest.listing import Listing, list_files, take_sample
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.ingest.records import BadInput
 from pipelines.ingest.stage import tasks
+from pipelines.removals import NOTHING_FORGOTTEN, Removals
 from pipelines.store import Store, digest
 
 LOOK_BYTES = 4_000_000_000
@@ -40,7 +42,7 @@ def look(source: Source, store: Store, *, max_bytes: int = LOOK_BYTES) -> Look:
     What is known about single files stands beside ingestion's own hints in the store's scratch and may be deleted.
     Raises `BadInput` when the source does not exist.
     """
-    listing = list_folder(source)
+    listing = list_files(source)
     take_sample(listing, source.max_megabytes)
     listing.files.sort(key=lambda file: file.size)  # one file that is too large for this look holds up no other
     hash_files(listing, hints_of(source, store), THREADS, max_bytes=max_bytes)
@@ -59,12 +61,15 @@ def look(source: Source, store: Store, *, max_bytes: int = LOOK_BYTES) -> Look:
     )
 
 
-def is_held_by(found: Look, source: Source, config: IngestParams, version: Version) -> bool:
-    """Whether a version of the source's raw documents was made from exactly what was found, by today's code."""
+def is_held_by(
+    found: Look, source: Source, config: IngestParams, version: Version, removals: Removals = NOTHING_FORGOTTEN
+) -> bool:
+    """Whether a version of the source's raw documents was made from exactly what was found, by today's code, without
+    what is to be forgotten."""
     if not all(file.sha256 for file in found.listing.files):
         return False
     try:
-        made = tasks(found.listing, source, config)
+        made = tasks(found.listing, source, config, removals)
     except BadInput:  # something in it that `errors: fail` does not let pass
         return False
     return {task.key for task in made} == set(version.actions)

@@ -79,6 +79,7 @@ sources:
 reference_sources: [books]
 ingest: {{shard_megabytes: 0.004}}
 perplexity: {{min_tokens: 100}}
+checks: {{damage_share: 0.2}}
 filters: {{min_perplexity: null}}
 tokenizer: {{vocabulary: 512}}
 blend: {{validation_share: 0.2}}

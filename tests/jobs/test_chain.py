@@ -127,7 +127,7 @@ def test_every_materialization_carries_its_cost(milled) -> None:
     mill, result = milled
     made = [e.event_specific_data.materialization for e in result.get_asset_materialization_events()]
 
-    assert len(made) == 7 * 2 + 6
+    assert len(made) == 9 * 2 + 6
     for materialization in made:
         assert materialization.metadata.keys() >= COST_KEYS, materialization.asset_key
         assert materialization.metadata["cost/usd"].value > 0
@@ -172,7 +172,7 @@ def test_versions_and_bytes_do_not_depend_on_workers_or_folder(tmp_path: Path) -
             versions = [Version.load(mill.store, pointer.version) for pointer in mill.ledger.all_current()]
             seen.append({(v.asset, v.partition): (v.id, v.parts) for v in versions})
 
-    assert len(seen[0]) == 7 * 2 + 5
+    assert len(seen[0]) == 9 * 2 + 5
     assert seen[0] == seen[1] == seen[2]
 
 

@@ -41,10 +41,12 @@ def break_filter(monkeypatch: pytest.MonkeyPatch, **wrong: Any) -> None:
         toxicity_scores: Dataset,
         perplexity_scores: Dataset,
         perplexity_model: Dataset,
+        contamination_scores: Dataset,
         config: Any,
         engine: Engine,
     ) -> Draft:
-        draft = honest.body(unique_documents, toxicity_scores, perplexity_scores, perplexity_model, config, engine)
+        scores = toxicity_scores, perplexity_scores, perplexity_model, contamination_scores
+        draft = honest.body(unique_documents, *scores, config, engine)
         return replace(draft, stats=draft.stats | wrong)
 
     body.__name__ = honest.name

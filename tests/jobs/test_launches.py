@@ -24,6 +24,7 @@ BY_SOURCE = (
     "unique_documents",
     "toxicity_scores",
     "perplexity_scores",
+    "contamination_scores",
     "filtered_documents",
     "token_shards",
 )

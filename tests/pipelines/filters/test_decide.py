@@ -22,7 +22,8 @@ QUANTILES = [float(100 + step) for step in range(1001)]
 
 def scores(
     store: Store, given: Dataset, toxicity: list[float | None], perplexity: list[float | None], rows: int = 1000
-) -> tuple[Dataset, Dataset]:
+) -> tuple[Dataset, Dataset, Dataset]:
+    """Of toxicity and perplexity as they are given; nothing is looked for in the way of contamination."""
     ids = given.table("documents")["doc_id"]
     toxic = pa.table([ids, pa.array(toxicity, pa.float64())], schema=TOXICITY)
     count = len(perplexity)
@@ -34,7 +35,13 @@ def scores(
     return (
         published(store, Draft({"toxicity": Part("table", shards["toxicity"])}), "toxicity_scores", "book"),
         published(store, Draft({"perplexity": Part("table", shards["perplexity"])}), "perplexity_scores", "book"),
+        unsearched(store),
     )
+
+
+def unsearched(store: Store) -> Dataset:
+    parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
+    return published(store, Draft(parts), "contamination_scores", "book")
 
 
 @pytest.fixture
@@ -49,10 +56,10 @@ CONFIG = FilterParams(max_toxicity=0.8, max_perplexity_percentile=90, max_perple
 
 def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model: Dataset) -> None:
     given = documents(store, ["fine", "rude", "odd", "dull", "rude and odd", "on the edge"], shard_rows=4)
-    toxicity, perplexity = scores(
+    toxicity, perplexity, contamination = scores(
         store, given, [0.1, 0.9, 0.1, 0.1, 0.9, 0.8], [500, 500, 2500, 10, 2500, 2000], rows=4
     )
-    draft = filter_documents(given, toxicity, perplexity, model, CONFIG, engine)
+    draft = filter_documents(given, toxicity, perplexity, contamination, model, CONFIG, engine)
     decided = published(store, draft, "filtered_documents", "book")
     rows = decided.table("decisions").select(["keep", "stage", "rule", "value", "threshold"]).to_pylist()
     assert [tuple(row.values()) for row in rows] == [
@@ -65,7 +72,7 @@ def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model
     ]
     assert decided.table("documents")["text"].to_pylist() == ["fine", "on the edge"]
     assert [shard.rows for shard in decided.shards("documents")] == [1, 1]
-    assert draft.stats["dropped"] == {"toxicity": 2, "perplexity_high": 1, "perplexity_low": 1}
+    assert draft.stats["dropped"] == {"toxicity": 2, "perplexity_high": 1, "perplexity_low": 1, "contamination": 0}
     assert (draft.stats["documents_in"], draft.stats["documents_out"]) == (6, 2)
     assert draft.stats["bytes_out"] == len("fine") + len("on the edge")
     drawn = {
@@ -81,25 +88,25 @@ def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model
 
 def test_a_missing_score_objects_to_nothing_and_is_counted(store: Store, engine: Engine, model: Dataset) -> None:
     given = documents(store, ["日本語", "", "x"], language=["ja", "en", None])
-    toxicity, perplexity = scores(store, given, [None, 0.1, None], [90_000, None, None])
-    draft = filter_documents(given, toxicity, perplexity, model, CONFIG, engine)
+    toxicity, perplexity, contamination = scores(store, given, [None, 0.1, None], [90_000, None, None])
+    draft = filter_documents(given, toxicity, perplexity, contamination, model, CONFIG, engine)
     assert draft.stats["documents_out"] == 3
     assert draft.stats["unjudged"] == {"toxicity": {"ja": 1, "und": 1}, "perplexity": {"en": 1, "ja": 1, "und": 1}}
 
 
 def test_perplexity_judges_only_languages_that_the_model_learned(store: Store, engine: Engine, model: Dataset) -> None:
     given = documents(store, ["a", "b", "c"], language=["en", "fr", "de"])
-    toxicity, perplexity = scores(store, given, [0, 0, 0], [9000, 9000, 9000])
-    draft = filter_documents(given, toxicity, perplexity, model, CONFIG, engine)
+    toxicity, perplexity, contamination = scores(store, given, [0, 0, 0], [9000, 9000, 9000])
+    draft = filter_documents(given, toxicity, perplexity, contamination, model, CONFIG, engine)
     rules = published(store, draft, "filtered_documents").table("decisions")["rule"].to_pylist()
     assert rules == ["perplexity_high", "perplexity_high", "kept"]
 
 
 def test_rules_set_to_null_are_not_applied(store: Store, engine: Engine, model: Dataset) -> None:
     given = documents(store, ["rude", "odd", "dull"])
-    toxicity, perplexity = scores(store, given, [1, 0, 0], [500, 1e9, 1])
+    toxicity, perplexity, contamination = scores(store, given, [1, 0, 0], [500, 1e9, 1])
     off = FilterParams(max_toxicity=None, max_perplexity_percentile=None, min_perplexity=None)
-    assert filter_documents(given, toxicity, perplexity, model, off, engine).stats["documents_out"] == 3
+    assert filter_documents(given, toxicity, perplexity, contamination, model, off, engine).stats["documents_out"] == 3
 
 
 @pytest.mark.parametrize(
@@ -122,24 +129,26 @@ def test_the_limit_is_the_stricter_of_percentile_and_absolute(
 
 def test_a_changed_threshold_decides_again_and_only_that(store: Store, engine: Engine, model: Dataset) -> None:
     given = documents(store, ["x", "y"])
-    toxicity, perplexity = scores(store, given, [0.5, 0.1], [500, 500])
-    filter_documents(given, toxicity, perplexity, model, CONFIG, engine)
+    toxicity, perplexity, contamination = scores(store, given, [0.5, 0.1], [500, 500])
+    filter_documents(given, toxicity, perplexity, contamination, model, CONFIG, engine)
     later = engine.charged_to("later")
-    filter_documents(given, toxicity, perplexity, model, CONFIG, later)
+    filter_documents(given, toxicity, perplexity, contamination, model, CONFIG, later)
     stricter = CONFIG.model_copy(update={"max_toxicity": 0.3})
-    assert filter_documents(given, toxicity, perplexity, model, stricter, later).stats["documents_out"] == 1
+    assert (
+        filter_documents(given, toxicity, perplexity, contamination, model, stricter, later).stats["documents_out"] == 1
+    )
     assert [result.reused for result in later.results] == [True, False]
 
 
 def test_scores_of_other_documents_are_refused(store: Store, engine: Engine, model: Dataset) -> None:
     given, others = documents(store, ["x", "y"]), documents(store, ["x", "y"], source="other")
-    _, perplexity = scores(store, given, [0, 0], [50, 50])
-    wrong, _ = scores(store, others, [0, 0], [50, 50])
+    _, perplexity, contamination = scores(store, given, [0, 0], [50, 50])
+    wrong, *_ = scores(store, others, [0, 0], [50, 50])
     with pytest.raises(ValueError, match="toxicity scores and documents of a shard do not describe the same documents"):
-        filter_documents(given, wrong, perplexity, model, CONFIG, engine)
-    in_two, _ = scores(store, given, [0, 0], [50, 50], rows=1)
+        filter_documents(given, wrong, perplexity, contamination, model, CONFIG, engine)
+    in_two, *_ = scores(store, given, [0, 0], [50, 50], rows=1)
     with pytest.raises(ValueError, match="toxicity_scores has 2 shards and unique_documents 1"):
-        filter_documents(given, in_two, perplexity, model, CONFIG, engine)
+        filter_documents(given, in_two, perplexity, contamination, model, CONFIG, engine)
 
 
 def test_limits_that_let_nothing_pass_are_refused(store: Store, engine: Engine, model: Dataset) -> None:
@@ -160,7 +169,10 @@ def test_empty_shards_pass_through_every_stage(store: Store, engine: Engine) -> 
     given = published(store, Draft({"documents": Part("table", shards)}), "unique_documents", "book")
     toxicity = published(store, score_toxicity(given, ToxicityParams(), engine), "toxicity_scores", "book")
     perplexity = published(store, score_perplexity(given, model, config, engine), "perplexity_scores", "book")
-    draft = filter_documents(given, toxicity, perplexity, model, FilterParams(min_perplexity=None), engine)
+    contamination = unsearched(store)
+    draft = filter_documents(
+        given, toxicity, perplexity, contamination, model, FilterParams(min_perplexity=None), engine
+    )
     assert [shard.rows for shard in draft.parts["documents"].shards] == [2, 0]
     assert [shard.rows for shard in draft.parts["decisions"].shards] == [2, 0]
 

@@ -15,7 +15,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.records import BadInput, metadata_json, valid_unicode
+from pipelines.ingest.encodings import valid_unicode
+from pipelines.ingest.records import BadInput, metadata_json
 
 LINES = b'{"text": "one", "n": 1}\n{"text": "two", "n": 2}\n'
 
@@ -30,7 +31,7 @@ def test_a_jsonl_record_becomes_a_document_with_its_other_fields_as_metadata(fol
         "text": "hello",
         "language": None,
         "license": "MIT",
-        "metadata": '{"a": [1], "b": 2}',
+        "metadata": '{"a":[1],"b":2}',
     }
 
 
@@ -185,7 +186,7 @@ def test_parquet_rows_strings_bytes_and_nulls(folder: Path, read: Callable) -> N
     got = read()
     assert got.texts == {"a.parquet#0": "one", "a.parquet#2": "three", "b.parquet#0": "café"}
     assert got.reasons == {"a.parquet#1": "missing_field", "b.parquet#1": "not_utf8"}
-    assert got.documents[0]["metadata"] == '{"n": 1}'
+    assert got.documents[0]["metadata"] == '{"n":1}'
 
 
 def test_parquet_without_the_column_is_told_with_the_columns_it_has(folder: Path, read: Callable) -> None:
@@ -214,7 +215,7 @@ def test_damaged_parquet_is_one_rejection(folder: Path, read: Callable) -> None:
 def test_a_column_may_change_its_type_between_files(folder: Path, read: Callable) -> None:
     pq.write_table(pa.table({"text": ["x"], "n": [1]}), folder / "a.parquet")
     pq.write_table(pa.table({"text": ["y"], "n": [{"deep": b"\xff"}]}), folder / "b.parquet")
-    assert [row["metadata"] for row in read().documents] == ['{"n": 1}', '{"n": {"deep": "\ufffd"}}']
+    assert [row["metadata"] for row in read().documents] == ['{"n":1}', '{"n":{"deep":"\ufffd"}}']
 
 
 def test_content_decides_over_the_name(folder: Path, read: Callable) -> None:

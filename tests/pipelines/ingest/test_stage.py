@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.ingest import listing, stage
+from pipelines.ingest import hashes, listing, stage
 from pipelines.ingest.listing import SourceFile, group_files, uri_of
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import REASONS, BadInput
@@ -84,17 +84,17 @@ def test_hints_may_be_garbled_or_gone(folder: Path, read: Callable, tmp_path: Pa
 
 
 def test_an_unchanged_file_is_not_hashed_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "SETTLED_NANOSECONDS", -(10**18))
+    monkeypatch.setattr(hashes, "SETTLED_NANOSECONDS", -(10**18))
     (folder / "a.txt").write_text("text")
     hints = tmp_path / "hashes.json"
-    found = listing.list_folder(Source(name="s", path=str(folder)))
-    listing.hash_files(found, hints, 1)
+    found = listing.list_files(Source(name="s", path=str(folder)))
+    hashes.hash_files(found, hints, 1)
     sha256 = found.files[0].sha256
     hints.write_text(hints.read_text().replace(sha256, "from the hint"))
-    listing.hash_files(found, hints, 1)
+    hashes.hash_files(found, hints, 1)
     assert found.files[0].sha256 == "from the hint"
     (folder / "a.txt").write_text("other")
-    listing.hash_files(found, hints, 1)
+    hashes.hash_files(found, hints, 1)
     assert found.files[0].sha256 not in (sha256, "from the hint")
 
 
@@ -166,11 +166,11 @@ def test_a_file_that_changes_while_it_is_read_is_listed_again(
     (folder / "b.txt").write_text("stays")
     reader, calls = stage.read_file, []
 
-    def disturbed(path: Path, *rest: object) -> object:
+    def disturbed(*given: object) -> object:
         if not calls:
             (folder / "a.txt").unlink()
-        calls.append(path)
-        return reader(path, *rest)  # type: ignore[arg-type]
+        calls.append(given)
+        return reader(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stage, "read_file", disturbed)
     assert read().texts == {"b.txt#0": "stays"}
@@ -180,9 +180,9 @@ def test_a_file_that_never_rests_is_an_error(folder: Path, read: Callable, monke
     (folder / "a.txt").write_text("x")
     reader = stage.read_file
 
-    def disturbed(path: Path, *rest: object) -> object:
-        path.write_text(path.read_text() + "x")
-        return reader(path, *rest)  # type: ignore[arg-type]
+    def disturbed(*given: object) -> object:
+        (folder / "a.txt").write_text((folder / "a.txt").read_text() + "x")
+        return reader(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stage, "read_file", disturbed)
     with pytest.raises(BadInput, match=r"a\.txt changed while it was being read; run again"):
@@ -222,10 +222,9 @@ def test_groups_hold_every_file_once(sizes: list[int], shard_bytes: int) -> None
         ({"reader": "environment"}, "needs `what`"),
         ({"what": "code", "path": "x"}, "`what` is for reader 'environment'"),
         ({}, "`path` is empty"),
-        ({"path": "s3://bucket"}, "only local folders"),
         ({"reader": "environment", "what": "code", "license": "MIT"}, "comes from each package"),
-        ({"path": "x", "fields": {"body": "text"}}, "only text, id, license can be mapped"),
-        ({"path": "x", "reader": "text", "fields": {"text": "body"}}, "have no `fields`"),
+        ({"path": "x", "fields": {"body": "text"}}, "only text, id, license, url, date can be mapped"),
+        ({"path": "x", "reader": "text", "fields": {"text": "body"}}, "no records that have `fields`"),
         ({"path": "x", "name": "No Slug"}, "pattern"),
     ],
 )
@@ -238,7 +237,7 @@ def test_every_reason_that_the_code_gives_is_explained() -> None:
     folder = Path(stage.__file__).parent
     given = {
         reason
-        for module in folder.glob("*.py")
+        for module in folder.rglob("*.py")
         for reason in re.findall(r'(?:Reject\([^"\n]*|NotText\(|_BadLine\()\s*"(\w+)"', module.read_text())
     }
     assert given - {"0"} <= set(REASONS)

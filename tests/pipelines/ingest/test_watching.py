@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.dataset import seal
 from pipelines.engines.local import Engine
-from pipelines.ingest import listing
+from pipelines.ingest import hashes
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.ingest.stage import ingest
 from pipelines.ingest.watching import is_held_by, look
@@ -16,7 +16,7 @@ from pipelines.store import Store
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Source:
-    monkeypatch.setattr(listing, "SETTLED_NANOSECONDS", -(10**12))  # no file is too young for a hint
+    monkeypatch.setattr(hashes, "SETTLED_NANOSECONDS", -(10**12))  # no file is too young for a hint
     (tmp_path / "notes").mkdir()
     for number in range(9):
         (tmp_path / "notes" / f"{number}.txt").write_text(f"Note {number}. " * 10)  # 80 bytes
