@@ -27,7 +27,7 @@ lint: .venv/dev  ## style, types, floors
 	@$(BIN)/lint-imports
 
 bench: .venv/dev  ## every benchmark, briefly
-	@for name in dedup scoring tokens metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
+	@for name in dedup cleaning scoring tokens metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
 
 clean:  ## forget everything that was made and installed
 	rm -rf var .venv

@@ -1,12 +1,12 @@
-"""English words that are cut against the rules, or left whole: contractions, abbreviations, emoticons.
+"""English words that are cut against the rules, or left whole: contractions and abbreviations.
 
-As spaCy's English tokenizer has them (Honnibal et al., spaCy 3), since that is what the published rule sets are run
-with. How words are cut stands in `words.py`.
+Contractions are cut as in the Penn Treebank (do n't, I 'm). How words are cut stands in `words.py`.
 """
 
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from string import ascii_lowercase
 
 _PRONOUNS = ("i", "you", "he", "she", "it", "we", "they")
 _ASKING = ("who", "what", "when", "where", "why", "how", "there", "that", "this", "these", "those")
@@ -34,19 +34,15 @@ _OTHERS = (
     "y'|all y|all how|'d|'y How|'d|'y not|'ve not|ve Not|'ve Not|ve can|not Can|not gon|na Gon|na got|ta Got|ta let|'s "
     "Let|'s c'm|on C'm|on °|c|. °|f|. °|k|. °|C|. °|F|. °|K|."
 )
-_WHOLE = r"""
-'S 's ‘S ‘s and/or w/o 're 'd 'Cause 'cause 'cos 'Cos 'coz 'Coz 'cuz 'Cuz 'bout ma'am Ma'am o'clock O'clock 'em 'll
-'nuff lovin' Lovin' havin' Havin' doin' Doin' goin' Goin' nothin' Nothin' nuthin' Nuthin' ol' Ol' somethin' Somethin'
-Mt. Ak. Ala. Apr. Ariz. Ark. Aug. Calif. Colo. Conn. Dec. Del. Feb. Fla. Ga. Ia. Id. Ill. Ind. Jan. Jul. Jun. Kan. Kans.
-Ky. La. Mar. Mass. Mich. Minn. Miss. N.C. N.D. N.H. N.J. N.M. N.Y. Neb. Nebr. Nev. Nov. Oct. Okla. Ore. Pa. S.C. Sep.
-Sept. Tenn. Va. Wash. Wis. a.m. Adm. Bros. co. Co. Corp. D.C. Dr. e.g. E.g. E.G. Gen. Gov. i.e. I.e. I.E. Inc. Jr. Ltd.
-Md. Messrs. Mo. Mont. Mr. Mrs. Ms. p.m. Ph.D. Prof. Rep. Rev. Sen. St. vs. v.s. ä. ö. ü. C++ ' '' \") <space> \t \n —
-:) :-) :)) :-)) :))) :-))) (: (-: =) (= :] :-] [: [-: [= =] :o) (o: :} :-} 8) 8-) (-8 ;) ;-) (; (-; :( :-( :(( :-((
-:((( :-((( ): )-: =( >:( :') :'-) :'( :'-( :/ :-/ =/ =| :| :-| ]= =[ :1 :P :-P :p :-p :O :-O :o :-o :0 :-0 :() >:o :*
-:-* :3 :-3 =3 :> :-> :X :-X :x :-x :D :-D ;D ;-D =D xD XD xDD XDD 8D 8-D ^_^ ^__^ ^___^ >.< >.> <.< ._. ;_; -_- -__-
-v.v V.V v_v V_V o_o o_O O_o O_O 0_o o_0 0_0 o.O O.o O.O o.o 0.0 o.0 0.o @_@ <3 <33 <333 </3 (^_^) (-_-) (._.) (>_<)
-(*_*) (¬_¬) ಠ_ಠ ಠ︵ಠ (ಠ_ಠ) ¯\(ツ)/¯ (╯°□°）╯︵┻━┻ ><(((*>
-"""
+_ABBREVIATED = (
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec "
+    "Mr Mrs Ms Messrs Dr Prof Rev Gen Adm Gov Sen Rep Jr St Mt Ph.D vs "
+    "Co Corp Inc Ltd Bros e.g i.e a.m p.m "
+    "Ala Ariz Ark Calif Colo Conn Del Fla Ga Ia Ill Ind Kan Ky La Mass Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa "
+    "Tenn Va Wash Wis D.C N.C N.D N.H N.J N.M N.Y S.C"
+)
+"""Months, titles, firms, hours and American states, each with a full stop behind it."""
+_WHOLE = "and/or w/o ma'am o'clock C++ 'em 'bout 'cause 'cuz 'til goin' doin' nothin' somethin' ol'"
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +69,7 @@ def _all() -> Iterator[tuple[str, ...]]:
         yield str(hour), half
     for text in _OTHERS.split():
         yield tuple(text.split("|"))
-    for text in (*_WHOLE.split(), *(f"{letter}." for letter in "abcdefghijklmnopqrstuvwxyz")):
+    for text in (*_WHOLE.split(), *(f"{short}." for short in (*_ABBREVIATED.split(), *ascii_lowercase))):
         yield (text,)
 
 

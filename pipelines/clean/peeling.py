@@ -24,23 +24,20 @@ from pipelines.text.words import decode
 
 START = np.uint64(0xCBF29CE484222325)
 FACTOR = np.uint64(0x100000001B3)
-_BETWEEN = np.uint64(0xFF)
-"""Stands between the hashed words of a run of them; no byte of UTF-8."""
 
-_UNITS = (
-    "km km² km³ m m² m³ dm dm² dm³ cm cm² cm³ mm mm² mm³ ha µm nm yd in ft kg g mg µg t lb oz m/s km/h kmh mph hPa Pa "
-    "mbar mb MB kb KB gb GB tb TB T G M K %"
+_LENGTHS = "nm µm mm cm dm m km in ft yd"
+_UNITS = " ".join(
+    (
+        _LENGTHS,
+        *(f"{length}{power}" for length in ("mm", "cm", "dm", "m", "km") for power in "²³"),
+        "ha µg mg g kg t oz lb m/s km/h kmh mph Pa hPa mbar K M G T kb KB mb MB gb GB tb TB %",
+    )
 )
 """Cut off after a digit."""
 _LONGEST_UNIT = 5
 LONGEST_EXCEPTION = 32
 """Bytes; longer runs are not looked up."""
 _UNIT_CODES = np.array(sorted(int.from_bytes(unit.encode(), "big") for unit in _UNITS.split()), np.uint64)
-
-_MOST_JOINED = 6
-"""Words, at most, of which an emoticon is put together again."""
-_LONGEST_JOINED = 12
-"""Bytes of the longest of them that matter."""
 
 
 def hash_table(entries: int) -> npt.NDArray[np.uint64]:
@@ -78,14 +75,6 @@ def hash_word(data, lo, hi):  # type: ignore[no-untyped-def]
     for k in range(lo, hi):
         value = (value ^ np.uint64(data[np.uintp(k)])) * FACTOR
     return value
-
-
-@helper
-def piece_hash(data, lo, hi, value):  # type: ignore[no-untyped-def]
-    """Hash of a run of words with one more word."""
-    for k in range(lo, hi):
-        value = (value ^ np.uint64(data[np.uintp(k)])) * FACTOR
-    return (value ^ _BETWEEN) * FACTOR
 
 
 @helper
@@ -144,29 +133,6 @@ def cut_run(data, lo, hi, seen, table, marks, keys, pieces, bounds, stack):  # t
         count += 1
     bounds[count] = end
     return count
-
-
-@helper
-def take_together(data, bounds, count, joined, starts):  # type: ignore[no-untyped-def]
-    """Make one word again of those that are an exception together, the longest first; gives how many words are left."""
-    out = 0
-    k = 0
-    while k < count:
-        first = bounds[k]
-        most = 1
-        if starts[data[np.uintp(first)]]:
-            value = START
-            for n in range(k, min(k + _MOST_JOINED, count)):
-                if bounds[n + 1] - first > _LONGEST_JOINED:
-                    break
-                value = piece_hash(data, bounds[n], bounds[n + 1], value)
-                if n > k and find(joined, value) >= 0:
-                    most = n + 1 - k
-        bounds[out] = first
-        out += 1
-        k += most
-    bounds[out] = bounds[count]
-    return out
 
 
 @helper

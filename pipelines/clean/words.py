@@ -26,9 +26,7 @@ from pipelines.clean.peeling import (
     hash_table,
     hash_word,
     mark_of,
-    piece_hash,
     put,
-    take_together,
 )
 from pipelines.text.words import decode
 
@@ -42,15 +40,12 @@ class Exceptions:
     """The exceptions of `contractions.py`, for compiled code.
 
     marks: uint64[1024], a bit for each `mark_of` an exception. keys, pieces: hash table from an exception's hash to
-    where it is cut, bytes of the pieces, eight bits each. joined: set of the hashes of runs of words that the rules
-    make of an exception which stays whole; starts: bool[256], first bytes of these.
+    where it is cut, bytes of the pieces, eight bits each.
     """
 
     marks: npt.NDArray[np.uint64]
     keys: npt.NDArray[np.uint64]
     pieces: npt.NDArray[np.uint64]
-    joined: npt.NDArray[np.uint64]
-    starts: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ def cut_words(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], *, ke
     hashes, lengths = np.empty(room, np.uint64), np.empty(room, np.int32)
     bounds, stack = np.empty(longest + 2, np.int64), np.empty(longest + 2, np.int64)
     found = _cut_texts(
-        data, offsets, character_table(), tables.marks, tables.keys, tables.pieces, tables.joined, tables.starts,
+        data, offsets, character_table(), tables.marks, tables.keys, tables.pieces,
         _stop_hashes(), bounds, stack, keep, counts, hashes, lengths,
     )  # fmt: skip
     return Words(hashes[:found], lengths[:found], *counts)
@@ -109,7 +104,7 @@ def cut(text: str) -> list[str]:
         lo = len(text[:start].encode())
         hi = lo + len(run.encode())
         count = _cut_one(
-            data, lo, hi, characters, tables.marks, tables.keys, tables.pieces, tables.joined, tables.starts,
+            data, lo, hi, characters, tables.marks, tables.keys, tables.pieces,
             bounds, stack,
         )  # fmt: skip
         words += [bytes(data[bounds[k] : bounds[k + 1]]).decode() for k in range(count)]
@@ -120,11 +115,8 @@ def cut(text: str) -> list[str]:
 def exception_tables() -> Exceptions:
     """The exceptions, hashed. Their forms without apostrophe and all abbreviations are among them."""
     cuts = exceptions()
-    marks, starts = np.zeros(1024, np.uint64), np.zeros(256, np.bool_)
-    keys, joined = hash_table(len(cuts)), hash_table(len(cuts))
+    marks, keys = np.zeros(1024, np.uint64), hash_table(len(cuts))
     pieces = np.zeros(len(keys), np.uint64)
-    bounds, stack = np.empty(64, np.int64), np.empty(64, np.int64)
-    empty, none = hash_table(0), np.zeros_like(marks)
     for text, parts in cuts.items():
         raw = text.encode()
         assert len(raw) <= LONGEST_EXCEPTION
@@ -133,16 +125,7 @@ def exception_tables() -> Exceptions:
         marks[mark >> 6] |= np.uint64(1 << (mark & 63))
         slot = put(keys, np.uint64(hash_word(data, 0, len(raw))))
         pieces[slot] = sum(len(part.encode()) << 8 * place for place, part in enumerate(parts))
-        count = cut_run(
-            data, 0, len(raw), -1, character_table(), none, empty, np.zeros(len(empty), np.uint64), bounds, stack
-        )
-        if len(parts) == 1 and count > 1:
-            together = START
-            for k in range(count):
-                together = np.uint64(piece_hash(data, bounds[k], bounds[k + 1], together))
-            put(joined, together)
-            starts[raw[0]] = True
-    return Exceptions(marks, keys, pieces, joined, starts)
+    return Exceptions(marks, keys, pieces)
 
 
 @lru_cache(maxsize=1)
@@ -152,10 +135,9 @@ def _stop_hashes() -> npt.NDArray[np.uint64]:
 
 
 @numba.njit(nogil=True, cache=True)
-def _cut_one(data, lo, hi, table, marks, keys, pieces, joined, starts, bounds, stack):  # type: ignore[no-untyped-def]
+def _cut_one(data, lo, hi, table, marks, keys, pieces, bounds, stack):  # type: ignore[no-untyped-def]
     seen = _read(data, lo, hi, table)[3]
-    count = cut_run(data, lo, hi, seen, table, marks, keys, pieces, bounds, stack)
-    return take_together(data, bounds, count, joined, starts) if count > 1 else count
+    return cut_run(data, lo, hi, seen, table, marks, keys, pieces, bounds, stack)
 
 
 @helper
@@ -198,7 +180,7 @@ def _read(data, lo, hi, table):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _cut_texts(  # type: ignore[no-untyped-def]
-    data, offsets, table, marks, keys, pieces, joined, starts, stop_words, bounds, stack, keep, counts, hashes, sizes
+    data, offsets, table, marks, keys, pieces, stop_words, bounds, stack, keep, counts, hashes, sizes
 ):
     """Runs without white space, one after the other. One that holds nothing to cut at is a word, hashed on the way."""
     out = 0
@@ -220,8 +202,6 @@ def _cut_texts(  # type: ignore[no-untyped-def]
             size = i - lo
             if any_bits & (CUTS | DIGIT) or exception(data, lo, i, marks, keys) >= 0:
                 count = cut_run(data, lo, i, any_bits, table, marks, keys, pieces, bounds, stack)
-                if count > 1:
-                    count = take_together(data, bounds, count, joined, starts)
             for k in range(count):
                 if count > 1:
                     size = bounds[k + 1] - bounds[k]

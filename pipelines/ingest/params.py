@@ -100,6 +100,8 @@ class Source(Params):
             raise ValueError(f"{told}: `path` is empty; name the folder or the file to read")
         if environment and self.license:
             raise ValueError(f"{told}: `license` comes from each package with reader 'environment'; remove it")
+        if self.reader == "warc" and self.fields not in ({}, {"id": "url"}):
+            raise ValueError(f"{told}: of a web archive only `fields: {{id: url}}` can be mapped; remove the others")
         if self.fields and self.reader not in {"auto", "warc", *WITH_FIELDS}:
             raise ValueError(f"{told}: reader {self.reader!r} reads no records that have `fields`; remove them")
         for ours, theirs in self.fields.items():

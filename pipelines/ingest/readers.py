@@ -5,6 +5,7 @@ reader streams: memory is bounded by the largest allowed record, plus, where ids
 """
 
 import importlib
+import itertools
 import json
 import re
 from codecs import BOM_UTF8
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pipelines.ingest.encodings import wide_encoding
 from pipelines.ingest.formats import archive, arrow
 from pipelines.ingest.formats.code import SUFFIXES as CODE_SUFFIXES
+from pipelines.ingest.formats.code import language_of
 from pipelines.ingest.listing import uri_of
 from pipelines.ingest.params import WITH_FIELDS, Source
 from pipelines.ingest.records import Items, Record, Reject
@@ -35,6 +37,8 @@ _BY_SUFFIX = {
     ".xhtml": "html",
     ".ipynb": "notebook",
     ".tar": "archive",
+    ".warc": "warc",
+    ".wet": "warc",
 } | dict.fromkeys(CODE_SUFFIXES, "code")
 _JSON_ARRAY = re.compile(rb'\[\s*\{\s*"')
 _JSON_OBJECT = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*+"\s*:|\})')
@@ -49,14 +53,19 @@ def read_file(stream: Stream, source: Source, max_bytes: int) -> Items:
     """
     head = stream.head(HEAD_BYTES)
     found = detect(head, stream)
-    if not head:
+    if not head and found != "warc":  # which finds the next member of a compressed file by itself
         stream.bytes.read(1)  # comes to the end, and so to the damage
         yield Reject(None, "damaged_file", stream.damage) if stream.damage else Reject(None, "empty_file", "0 bytes")
     elif found == "archive":
         yield from _read_archive(stream, source, max_bytes)
     else:
         name = found if source.reader == "auto" else source.reader
-        items = reader(name)(stream, source, max_bytes)
+        items = iter(reader(name)(stream, source, max_bytes))
+        first = next(items, None)
+        if first is None:
+            yield Reject(None, "empty_file", "no records")
+            return
+        items = itertools.chain([first], items)
         yield from _first_of_each_id(items) if source.field("id") and name in WITH_FIELDS else items
 
 
@@ -120,7 +129,7 @@ def detect(head: bytes, stream: Stream) -> str:
             return "mediawiki"
         if _HTML.search(start, 0, 4096) and suffix not in CODE_SUFFIXES:
             return "html"
-    return _BY_SUFFIX.get(suffix, "text")
+    return _BY_SUFFIX.get(suffix) or ("code" if language_of(name) else "text")
 
 
 def _detect_json(start: bytes, suffix: str, *, whole: bool) -> str:

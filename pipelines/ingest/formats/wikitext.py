@@ -1,10 +1,10 @@
 """MediaWiki markup → plain text, in one pass and in linear time, whatever the markup.
 
 Templates, tables, references, comments, files and categories go; links become their text, headings and list items
-lines of their own. The parsers that Python has for wikitext back-track: mwparserfromhell 0.7 takes quadratic time for
-unclosed templates, exponential time for nested tags and 30 GB for one real page (its issues 364, 183, 286), and
-wikitextparser hangs on others (issues 24, 37, 89). So markup is matched here by one stack: what closes ends the nearest
-that opened, and what never closes stays as text, as in MediaWiki itself.
+lines of their own. The parsers that Python has for wikitext back-track, and users of theirs reported pages on which
+that took minutes or all memory (mwparserfromhell's issues 183, 286, 364; wikitextparser's 24, 37, 89; some are mended).
+So markup is matched here by one stack: what closes ends the nearest that opened, and what never closes stays as text,
+as in MediaWiki itself.
 """
 
 import html

@@ -14,8 +14,8 @@ PUNCTUATION = "…,:;!?¿؟¡()[]{}<>_#*&。？！，、；：～·।،۔؛٪"
 QUOTES = "'\"”“`‘´’‚,„»«「」『』（）〔〕【】《》〈〉\u2329\u232a⟦⟧"
 CURRENCIES = "$£€¥฿₽﷼₴₠₡₢₣₤₥₦₧₨₩₪₫₭₮₯₰₱₲₳₵₶₷₸₹₺₻₼₾₿"
 UNITS = (
-    "km km² km³ m m² m³ dm dm² dm³ cm cm² cm³ mm mm² mm³ ha µm nm yd in ft kg g mg µg t lb oz m/s km/h kmh mph hPa Pa "
-    "mbar mb MB kb KB gb GB tb TB T G M K %"
+    "nm µm mm cm dm m km in ft yd mm² mm³ cm² cm³ dm² dm³ m² m³ km² km³ ha µg mg g kg t oz lb m/s km/h kmh mph Pa hPa "
+    "mbar K M G T kb KB mb MB gb GB tb TB %"
 )
 STOP_WORDS = {"the", "be", "to", "of", "and", "that", "have", "with"}
 
@@ -98,13 +98,13 @@ def infix(run: str, at: int) -> int:
 def words(text: str) -> list[str]:
     found: list[str] = []
     for run in text.split():
-        found += put_together(cut(run))
+        found += cut(run)
     return found
 
 
-def cut(run: str, known: dict[str, tuple[str, ...]] | None = None) -> list[str]:
-    """Words of a run without white space, before emoticons are put together."""
-    known = exceptions() if known is None else known
+def cut(run: str) -> list[str]:
+    """Words of a run without white space."""
+    known = exceptions()
     first, last, whole = [], [], run
     while whole and whole not in known:
         before = prefix(whole)
@@ -162,22 +162,6 @@ def is_host(text: str) -> bool:
     last = labels[-1]
     named = len(labels) > 1 and 2 <= len(last) <= 63 and all(map(lower, last))
     return named or (len(labels) == 4 and all(digit(c) for label in labels for c in label) and bool(last))
-
-
-def put_together(found: list[str]) -> list[str]:
-    """Emoticons and abbreviations that were cut up are made whole again, the longest first."""
-    out = []
-    at = 0
-    while at < len(found):
-        most = 1
-        for count in range(2, 7):
-            run = "".join(found[at : at + count])
-            pieces = tuple(found[at : at + count])
-            if len(run.encode()) <= 12 and exceptions().get(run) == (run,) and tuple(cut(run, {})) == pieces:
-                most = count
-        out.append("".join(found[at : at + most]))
-        at += most
-    return out
 
 
 def is_sign(word: str) -> bool:

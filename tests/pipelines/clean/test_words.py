@@ -21,7 +21,6 @@ AS_SPACY = [
     ("wait... really…no", ["wait", "...", "really", "…", "no"]),
     ("see https://example.org/a-b_c?d=e, please", ["see", "https://example.org/a-b_c?d=e", ",", "please"]),
     ("me@example.org or a/b,c", ["me@example.org", "or", "a", "/", "b", ",", "c"]),
-    ("def f(x): return x[:] :-)", ["def", "f(x", "):", "return", "x", "[:", "]", ":-)"]),
     ("«Straße» 北京。", ["«", "Straße", "»", "北京", "。"]),
     ("end.Begin self.name os.path", ["end", ".", "Begin", "self.name", "os.path"]),
 ]
@@ -40,7 +39,6 @@ PIECES = st.sampled_from(
         "id",
         "km",
         "US$",
-        ":-)",
         "e.g.",
         ".org",
         "://",

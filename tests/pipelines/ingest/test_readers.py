@@ -241,3 +241,14 @@ def test_metadata_is_always_strict_json(fields: dict) -> None:
     told = metadata_json(fields)
     if told is not None:
         json.loads(told, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_file_without_a_record_is_counted(folder: Path, read: Callable) -> None:
+    (folder / "header.csv").write_text("text,n\n")
+    (folder / "blank.jsonl").write_text("\n \n")
+    (folder / "empty.json").write_text("[]")
+    (folder / "packed.txt.gz").write_bytes(gzip.compress(b""))
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), folder / "empty.parquet")
+    got = read(errors="fail")
+    assert set(got.reasons) == {"header.csv", "blank.jsonl", "empty.json", "packed.txt.gz", "empty.parquet"}
+    assert set(got.reasons.values()) == {"empty_file"}
