@@ -49,7 +49,10 @@ def _form_type(info: FieldInfo) -> Any:
 def _plain(value: Any) -> Any:
     """A field's value as forms hold it: sections by name as mappings."""
     if isinstance(value, dict):
-        return {key: one.model_dump(mode="json") if isinstance(one, Params) else one for key, one in value.items()}
+        return {
+            key: one.model_dump(mode="json", exclude_none=True) if isinstance(one, Params) else one
+            for key, one in value.items()
+        }
     return value
 
 
