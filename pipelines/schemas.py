@@ -52,7 +52,7 @@ QUALITY = pa.schema(
                 "card": "payment card numbers",
                 "iban": "bank account numbers",
                 "national_id": "personal numbers of countries",
-                "secret": "keys, tokens and passwords",
+                "credential": "keys, tokens and passwords",
             }.items()
         ),
         *(

@@ -1,7 +1,7 @@
 """Which files a source has, and how they are grouped into tasks.
 
-Their content hashes are `hashes.py`'s business, what stands in them `readers.py`'s. The order of everything here follows
-from names and contents, never from the file system's order.
+Their content hashes are `hashes.py`'s business, what stands in them `readers.py`'s. The order of everything here
+follows from names and contents, never from the file system's order.
 """
 
 import fnmatch

@@ -159,21 +159,30 @@ def test_a_second_run_reuses_everything_and_gives_the_same_versions(milled) -> N
     assert [a.id for a in again if account.made[a.id]] == []
 
 
-def test_versions_and_bytes_do_not_depend_on_workers_or_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("selection", "numbers", "datasets"),
+    [
+        ("*filtered_documents", (1, 3), 8 * 2 + 2),
+        pytest.param("*training_blend", (1, 2, 5), 9 * 2 + 5, marks=pytest.mark.slow),
+    ],
+)
+def test_versions_and_bytes_do_not_depend_on_workers_or_folder(
+    tmp_path: Path, selection: str, numbers: tuple[int, ...], datasets: int
+) -> None:
     seen = []
-    for workers in (1, 2, 5):
+    for workers in numbers:
         folder = tmp_path / f"with {workers} workers"
         folder.mkdir()
         with dg.DagsterInstance.ephemeral() as instance:
             mill = Mill(make_profile(folder, workers=workers), instance)
             mill.resources["engine"] = Engine(mill.store, workers, alone_seconds=0)  # even for so little: a pool
-            result = mill.run("*training_blend")
+            result = mill.run(selection)
             assert result.success, reason(result)
             versions = [Version.load(mill.store, pointer.version) for pointer in mill.ledger.all_current()]
             seen.append({(v.asset, v.partition): (v.id, v.parts) for v in versions})
 
-    assert len(seen[0]) == 9 * 2 + 5
-    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0]) == datasets
+    assert all(other == seen[0] for other in seen)
 
 
 def test_a_launch_without_sources_is_refused_before_anything_is_stored(mill: Mill) -> None:

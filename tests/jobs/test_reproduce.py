@@ -34,6 +34,8 @@ LINEAGE = {
     ("raw_documents", "web"),
     ("clean_documents", "books"),
     ("clean_documents", "web"),
+    ("compliance_audit", "books"),
+    ("compliance_audit", "web"),
     ("duplicate_clusters", ""),
     ("unique_documents", "books"),
     ("unique_documents", "web"),

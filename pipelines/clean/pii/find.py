@@ -6,7 +6,7 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.clean.pii import addresses, mail, national, payment, phones, scan, secrets
+from pipelines.clean.pii import addresses, credentials, mail, national, payment, phones, scan
 from pipelines.clean.pii.finding import ASCII_FORMS, Finding, Window
 from pipelines.clean.pii.params import ID_COUNTRIES, PHONE_COUNTRIES, TYPES, PiiParams
 from pipelines.clean.pii.scan import Candidate, candidates
@@ -25,7 +25,7 @@ _AROUND = {
 """Bytes before and after a candidate that its checks look at."""
 _AROUND_LITERAL = {b"-----BEGIN ": (0, 16384), b"eyJ": (2, 5200)}
 _PRECEDENCE = {
-    kind: rank for rank, kind in enumerate(("secret", "email", "iban", "card", "national_id", "ip", "phone"))
+    kind: rank for rank, kind in enumerate(("credential", "email", "iban", "card", "national_id", "ip", "phone"))
 }
 _OBFUSCATED = frozenset(len(LITERALS) - 1 - index for index in range(len(OBFUSCATED_SIGNS)))
 
@@ -80,14 +80,14 @@ def _checks(params: PiiParams) -> list[tuple[Check, ...]]:
     checks[scan.IPV6] = (addresses.ipv6,)
     checks[scan.MIXED] = (payment.ibans, lambda window: national.in_words(window, ids))
     checks[scan.MAIL] = (mail.addresses,)
-    checks[scan.CREDENTIALS] = (secrets.credentials,)
-    checks[scan.ASSIGNMENT] = (secrets.assignments,)
+    checks[scan.CREDENTIALS] = (credentials.in_urls,)
+    checks[scan.ASSIGNMENT] = (credentials.assignments,)
     checks[scan.LITERAL] = (_literal,)
     return checks
 
 
 def _literal(window: Window) -> Iterable[Finding]:
-    return mail.obfuscated(window) if window.context in _OBFUSCATED else secrets.tokens(window)
+    return mail.obfuscated(window) if window.context in _OBFUSCATED else credentials.tokens(window)
 
 
 def _checked(candidate: Candidate, view: memoryview, checks: list[tuple[Check, ...]]) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Personal data out of texts: placeholders in its place, everything else byte for byte as it was.
 
-A placeholder is the type's name in capitals, <EMAIL>, <PHONE>, <IP>, <CARD>, <IBAN>, <NATIONAL_ID> or <SECRET>; where
-values are hashed, sixteen letters follow, <EMAIL_kpbmngcolhadefij>: 64 bits of a keyed BLAKE2b of the value.
+A placeholder is the type's name in capitals, <EMAIL>, <PHONE>, <IP>, <CARD>, <IBAN>, <NATIONAL_ID> or <CREDENTIAL>;
+where values are hashed, sixteen letters follow, <EMAIL_kpbmngcolhadefij>: 64 bits of a keyed BLAKE2b of the value.
 """
 
 import hashlib
@@ -118,9 +118,9 @@ def placeholder(kind: str, value: bytes, key: bytes | None) -> bytes:
         return f"<{kind.upper()}>".encode()
     text = value.decode("utf-8", "replace")
     spelled = (
-        text if kind == "secret" else "".join(filter(lambda sign: sign.isalnum() or sign in "@.:", text)).casefold()
+        text if kind == "credential" else "".join(filter(lambda sign: sign.isalnum() or sign in "@.:", text)).casefold()
     )
-    if kind not in ("email", "ip", "secret"):
+    if kind not in ("email", "ip", "credential"):
         spelled = "".join(filter(str.isalnum, spelled))
     hashed = hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), key=key, digest_size=8, person=kind.encode())
     return f"<{kind.upper()}_{hashed.hexdigest().translate(_LETTERS)}>".encode()

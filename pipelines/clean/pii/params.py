@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.profile import Params
 
 Action = Literal["keep", "redact", "hash", "drop"]
-TYPES = ("email", "phone", "ip", "card", "iban", "national_id", "secret")
+TYPES = ("email", "phone", "ip", "card", "iban", "national_id", "credential")
 
 ID_COUNTRIES = ("BR", "CN", "DE", "ES", "FR", "GB", "IN", "IT", "NL", "PL", "SE", "US")
 """Countries whose personal numbers are known."""
@@ -33,7 +33,7 @@ class PiiParams(Params):
     card: Action = Field("redact", description="payment card numbers with valid issuer, length and check digit")
     iban: Action = Field("redact", description="bank account numbers with valid country, length and check digits")
     national_id: Action = Field("redact", description="personal numbers of the countries, checked by their rules")
-    secret: Action = Field("redact", description="keys, tokens, passwords and private keys in text and code")
+    credential: Action = Field("redact", description="keys, tokens, passwords and private keys in text and code")
     countries: list[str] = Field(
         [],
         description="countries whose national phone and id formats are looked for, for example [US, DE]; empty: all "

@@ -115,7 +115,7 @@ def test_what_cleaning_let_pass_is_found_and_goes_no_further(
     store: Store, strict: dict, source: dict, row: dict, check: str
 ) -> None:
     careless = CleanParams(
-        compliance={"opt_outs": []}, pii=dict.fromkeys(("email", "phone", "ip", "card", "iban", "secret"), "keep")
+        compliance={"opt_outs": []}, pii=dict.fromkeys(("email", "phone", "ip", "card", "iban", "credential"), "keep")
     )
     documents = raw(store, row)
     kept, _ = cleaned(store, documents, careless)

@@ -347,7 +347,7 @@ KEY = f"-----BEGIN RSA PRIVATE KEY-----\nMIIE{RANDOM * 3}\n-----END RSA PRIVATE 
     ],
 )
 def test_a_secret(text: str) -> None:
-    one("secret", text)
+    one("credential", text)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_lone_surrogate_is_no_obstacle() -> None:
 
 
 def test_of_two_that_overlap_the_longer_one_is_meant() -> None:
-    assert found("https://app:q7Zp2LxV@81.2.69.142/") == [("secret", "q7Zp2LxV"), ("ip", "81.2.69.142")]
+    assert found("https://app:q7Zp2LxV@81.2.69.142/") == [("credential", "q7Zp2LxV"), ("ip", "81.2.69.142")]
     assert found("16502530000@python.org") == [("email", "16502530000@python.org")]
 
 

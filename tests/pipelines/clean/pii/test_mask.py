@@ -17,7 +17,7 @@ SAMPLES = (
     "jane@python.org", "jane at python dot org", "+44 20 7031 3000", "650-253-0000", "6502530000", "81.2.69.142",
     "2a00:1450:4001:81b::200e", "4539 1488 0343 6467", "DE89 3704 0044 0532 0130 00", "536-90-4399", "54362315K",
     'password = "q7Zp-2LxV9"', "https://app:q7Zp2LxV@db/", "AKIAQ3EGLZ4TNWX7HVRB", "phone", "isbn", "version",
-    "card", "ssn", "<EMAIL>", "<SECRET>", "é", "漢", "０", "٣", " ", "\n", ":", "=", "@", ".", "-", "+",
+    "card", "ssn", "<EMAIL>", "<CREDENTIAL>", "é", "漢", "０", "٣", " ", "\n", ":", "=", "@", ".", "-", "+",
     "/", "(", "1",
     "0",
 )  # fmt: skip

@@ -84,7 +84,7 @@ def tokens(window: Window) -> Iterator[Finding]:
         match = (_AZURE if window.found == "AccountKey=" else _BEARER).match(text, start)
         if match and not _PLACEHOLDER.search(match.group(1)) and _looks_random(match.group(1), _BITS["token"]):
             yield Finding(
-                "secret", match.start(1), match.end(1), "azure" if window.found == "AccountKey=" else "bearer"
+                "credential", match.start(1), match.end(1), "azure" if window.found == "AccountKey=" else "bearer"
             )
         return
     if start and (text[start - 1].isalnum() or text[start - 1] in "_-") and window.found != "hooks.slack.com/services/":
@@ -101,7 +101,7 @@ def tokens(window: Window) -> Iterator[Finding]:
 
 def _token(maker: str, start: int, stop: int, value: str) -> Iterator[Finding]:
     if _entropy(value) >= _TOKEN_BITS and not re.search("EXAMPLE|xxxx|XXXX|0123456789|1234567890|abcdefgh", value):
-        yield Finding("secret", start, stop, maker)
+        yield Finding("credential", start, stop, maker)
 
 
 def _web_token(text: str, start: int) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def _web_token(text: str, start: int) -> Iterator[Finding]:
     header, payload = _decoded(match.group(1)), _decoded(match.group(2))
     documented = isinstance(payload, dict) and payload.get("sub") == "1234567890"
     if isinstance(header, dict) and "alg" in header and not documented:
-        yield Finding("secret", start, match.end(), "jwt")
+        yield Finding("credential", start, match.end(), "jwt")
 
 
 def _decoded(part: str) -> object:
@@ -133,12 +133,12 @@ def _private_key(text: str, start: int) -> Iterator[Finding]:
     if end < 0 or following >= 0:
         body = re.compile(r"(?:(?:\\n|\s)*[A-Za-z0-9+/=]{40,80})+").match(text, begin.end())
         if body:
-            yield Finding("secret", start, body.end(), "private key")
+            yield Finding("credential", start, body.end(), "private key")
     elif _PEM_BODY.search(text, begin.end(), end):
-        yield Finding("secret", start, end + len(last), "private key")
+        yield Finding("credential", start, end + len(last), "private key")
 
 
-def credentials(window: Window) -> Iterator[Finding]:
+def in_urls(window: Window) -> Iterator[Finding]:
     """The password between :// and @ in a URL."""
     user, _, password = window.found.partition(":")
     if (
@@ -155,7 +155,7 @@ def credentials(window: Window) -> Iterator[Finding]:
         r"[\w.:-]*(?:example|localhost)[\w.:-]*", window.text[window.stop + 1 : window.stop + 40].split("/")[0]
     ):
         return
-    yield Finding("secret", window.stop - len(password), window.stop, "url")
+    yield Finding("credential", window.stop - len(password), window.stop, "url")
 
 
 _PASSWORD_WORDS = words(
@@ -180,7 +180,7 @@ def assignments(window: Window) -> Iterator[Finding]:
     else:
         fits = len(found) >= _FEWEST_TOKEN_CHARACTERS and _looks_random(found, _BITS["token"])
     if fits:
-        yield Finding("secret", value.start(group), value.end(group), "assigned")
+        yield Finding("credential", value.start(group), value.end(group), "assigned")
 
 
 def _looks_random(value: str, bits: float) -> bool:
