@@ -22,6 +22,7 @@ from pipelines.costs.account import Account
 from pipelines.costs.ledger import RUN_LOCK, Busy, Ledger
 from pipelines.costs.meter import Meter
 from pipelines.costs.report import dollars
+from pipelines.engines.local import PRELOAD
 from pipelines.prices.book import PriceError, load_book
 from pipelines.processes import become_subreaper, process_identity
 from pipelines.training.owner import GRACE_SECONDS as TRAINER_GRACE_SECONDS
@@ -43,6 +44,7 @@ class MeteredExecutor(MultiprocessExecutor):
             explicit_forkserver_preload=[
                 "jobs.definitions",
                 "dagster._core.executor.multiprocess",
+                PRELOAD,
                 "resources.frozen",
             ],
         )

@@ -17,6 +17,9 @@ import pyarrow as pa
 from pipelines.engines.task import Progress, Result, Task, cpu_seconds_with_children, perform
 from pipelines.store import Store
 
+PRELOAD = "pipelines.engines.preload"
+"""Module that servers import before processes are forked from them."""
+
 
 class WorkerKilled(RuntimeError):
     """A worker process died without an error of its own."""
@@ -91,7 +94,7 @@ class Engine:
         if not tasks:
             return
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(sorted({task.run.__module__ for task in tasks.values()}))
+        context.set_forkserver_preload([PRELOAD, *sorted({task.run.__module__ for task in tasks.values()})])
         others = set(multiprocessing.active_children())
         pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
         cancelled = False

@@ -1,10 +1,19 @@
-"""What tests of the command share."""
+"""What tests of the command and of whole runs share."""
 
+import multiprocessing
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
 
 from jobs.environment import PROFILE_VARIABLE, SET_VARIABLE
+
+
+@pytest.fixture(autouse=True, scope="session")
+def workers_begin_with_the_stages() -> None:
+    """Worker processes of runs in this process are forked with the stages loaded, as those of a step of its own are."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(["jobs.build"])
+    forkserver.ensure_running()
 
 
 @pytest.fixture
