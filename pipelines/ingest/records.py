@@ -156,10 +156,11 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
         given = fields.get(id_field)
         if given is None or given == "":
             return Reject(key, "missing_field", f"no id in the field {id_field!r}")
-        if isinstance(given, bool) or not isinstance(given, str | int):
+        if type(given) not in (str, int):
             return Reject(key, "wrong_type", f"the id in {id_field!r} is of type {type(given).__name__}")
         key = valid_unicode(str(given))[0]
-    text = fields.get(text_field)
+    rest = dict(fields)
+    text = rest.pop(text_field, None)
     if text is None:
         return Reject(key, "missing_field", f"no text in the field {text_field!r}; it has {_names(fields)}")
     repairs: tuple[str, ...] = ()
@@ -175,17 +176,16 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
         return Reject(key, "empty_text", f"{len(text)} characters, none but white space")
     if len(text) * 4 > max_bytes and (size := len(text.encode())) > max_bytes:
         return Reject(key, "too_large", f"{size} bytes of text, {max_bytes} allowed")
-    rest = dict(fields)
-    rest.pop(text_field, None)
     licence = None
     if mapped:
         if id_field:
             rest.pop(id_field, None)
         if license_field and (given := rest.pop(license_field, None)):
             licence = valid_unicode(str(given))[0]
-        told = {name: rest.pop(mapped[name], None) for name in ("url", "date") if name in mapped}
-        told["date"] = iso_date(told.get("date"))
-        rest |= {name: value for name, value in told.items() if value is not None}
+        if "url" in mapped or "date" in mapped:
+            told = {name: rest.pop(mapped[name], None) for name in ("url", "date") if name in mapped}
+            told["date"] = iso_date(told.get("date"))
+            rest |= {name: value for name, value in told.items() if value is not None}
     try:
         return Record(key, text, licence, metadata_json(rest), repairs + joined)
     except RecursionError:

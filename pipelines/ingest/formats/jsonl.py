@@ -36,7 +36,7 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         if line.isspace() or not line:
             offset += len(line)
             continue
-        if stream.damage and not line.endswith(b"\n"):
+        if not line.endswith(b"\n") and stream.damage:
             break  # the torn last line belongs to the one rejection of the damage
         made = json_record(line, number, source, max_bytes, charset)
         if isinstance(made, Reject):
