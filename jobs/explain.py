@@ -46,7 +46,12 @@ def explain(wanted: str, profile: Profile, *, as_json: bool) -> int:
     wanted: its id, the first 6 digits of it or more, its uri, or a piece of the uri that no other has. Raises
     `LedgerError` where there is no such document or there are several.
     """
-    corpus = Corpus(Ledger(profile.ledger_url, settle=False), Store(profile.store_url))
+    ledger = Ledger(profile.ledger_url, settle=False)
+    if removal := ledger.removals().of_document(wanted.lower()):
+        raise LedgerError(
+            f"document {wanted} was forgotten (removal {removal}); `corpusmill forget` lists what was done"
+        )
+    corpus = Corpus(ledger, Store(profile.store_url))
     fate = fate_of(_only(wanted, corpus, profile.source_names), corpus)
     if as_json:
         print(json.dumps(record(fate), indent=1))

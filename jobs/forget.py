@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+import yaml
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -57,18 +58,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Findings:
-    """What a removal means today. holdings: versions that hold one of the documents, made_of: models made of such."""
+    """What a removal means today. objects: stored bytes that hold one of the documents or speak of it; holdings: the
+    versions that name such; made_of: models made of the documents."""
 
     removal: Removal
     documents: list[Document]
     likenesses: list[Likeness]
+    objects: set[str]
     holdings: list[Holding]
     made_of: list[Holding]
-
-    @property
-    def objects(self) -> set[str]:
-        """The stored objects that hold one of the documents, or a row about it."""
-        return {name for holding in self.holdings for name in holding.objects}
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
@@ -90,57 +88,69 @@ def forget(request: Request, profile: Profile, *, as_json: bool) -> int:
         _list(ledger, as_json=as_json)
         return 0
     if not request.yes:
-        _show(findings(request, ledger, store), None, as_json=as_json, previews=profile.previews)
+        found = findings(request, ledger, store)
+        _show(found, None, list(_remains(found, None, ledger)), as_json=as_json)
         return 0
     with _alone(ledger):
         found = findings(request, ledger, store)
         if found.removal.id not in {known.id for known in ledger.removals().removals}:
             ledger.ask_removal(found.removal)
-        swept = purge(found, store, ledger) if request.purge else None
-        ledger.certify_removal(found.removal.id, certificate(found, swept, profile))
-    _show(found, swept, as_json=as_json, previews=profile.previews, done=True)
+        swept = store.erase(found.objects) if request.purge else None
+        remains = list(_remains(found, swept, ledger))
+        ledger.certify_removal(found.removal.id, certificate(found, swept, remains, request.reason))
+    _show(found, swept, remains, as_json=as_json, done=True)
     return 0
 
 
 def findings(request: Request, ledger: Ledger, store: Store) -> Findings:
     """What a request means: documents, copies, datasets, models. The same request again is the same removal."""
-    known = [one for one in ledger.removals().removals if set(request.criteria) <= set(one.criteria)]
-    fresh = Removal(uuid.uuid4().hex[:12], time.time(), request.reason, request.criteria)
-    removal = known[0] if known and (not request.near or known[0].texts) else fresh
+    asked = [one for one in ledger.removals().removals if set(request.criteria) == set(one.criteria)]
+    known = next((one for one in asked if one.near == request.near), None)
+    fresh = Removal(uuid.uuid4().hex[:12], time.time(), request.reason, request.criteria, request.near)
     traces = Traces(ledger, store)
-    documents = traces.documents(removal)
+    documents = traces.documents(known or fresh)
     likenesses = traces.likenesses(documents)
-    if request.near and removal is fresh:
-        documents += [likeness.document for likeness in likenesses]
-        copies = tuple(Criterion("document", likeness.document.doc_id) for likeness in likenesses)
-        texts = tuple(sorted({document.text_hash for document in documents}))
-        removal, likenesses = replace(removal, criteria=removal.criteria + copies, texts=texts), []
-    if removal not in known:
-        removal = replace(removal, files=tuple(sorted({document.file for document in documents})))
-    holdings = traces.holdings(documents) if documents else []
-    return Findings(removal, documents, likenesses, holdings, traces.made_of(holdings))
+    if request.near:
+        hashes = {document.text_hash for document in documents} - {""}
+        everywhere = {one.doc_id: one for one in traces.with_texts(hashes | set(known.texts if known else ()))}
+        everywhere |= {one.document.doc_id: one.document for one in likenesses}
+        documents += [one for doc_id, one in everywhere.items() if doc_id not in {other.doc_id for other in documents}]
+        likenesses = []
+    objects = traces.objects(documents)
+    holdings = traces.holdings(objects)
+    return Findings(
+        known or _with_documents(fresh, documents),
+        documents,
+        likenesses,
+        objects,
+        holdings,
+        traces.made_of(holdings),
+    )
 
 
-def purge(found: Findings, store: Store, ledger: Ledger) -> Swept:
-    """Take every object that holds one of the documents out of the store, with the results that name it, and samples
-    that speak of them."""
-    samples = Traces(ledger, store).unnamed_with(found.documents)
-    return store.erase(found.objects | set(samples))
+def _with_documents(removal: Removal, documents: Sequence[Document]) -> Removal:
+    """A removal that remembers which documents it meant; of their texts, where copies are meant too."""
+    return replace(
+        removal,
+        texts=tuple(sorted({one.text_hash for one in documents} - {""})) if removal.near else (),
+        documents=tuple((one.doc_id, one.source, one.uri) for one in documents),
+        files=tuple(sorted({one.file for one in documents})),
+    )
 
 
-def certificate(found: Findings, swept: Swept | None, profile: Profile) -> dict[str, Any]:
+def certificate(found: Findings, swept: Swept | None, remains: list[str], reason: str) -> dict[str, Any]:
     """What was forgotten, what had held it, what was done, and what is left for somebody else to do; no text."""
     return found.record() | {
         "asked": _told_time(found.removal.time),
         "certified": _told_time(time.time()),
-        "reason": found.removal.reason,
+        "reason": reason or found.removal.reason,
         "left_out_from_now_on": True,
         "erased": None if swept is None else {"objects": swept.objects, "bytes": swept.bytes, "results": swept.actions},
-        "remains": list(_remains(found, swept, profile.previews)),
+        "remains": remains,
     }
 
 
-def _remains(found: Findings, swept: Swept | None, previews: str) -> Iterator[str]:
+def _remains(found: Findings, swept: Swept | None, ledger: Ledger) -> Iterator[str]:
     """What this command does not touch, in sentences."""
     files = sorted({f"{source}: {uri}" for source, uri in found.removal.files})
     if files:
@@ -150,9 +160,16 @@ def _remains(found: Findings, swept: Swept | None, previews: str) -> Iterator[st
         yield f"models made of them, until they are made again: {', '.join(told_of(found.made_of))}"
     if found.objects and swept is None:
         yield f"{len(found.objects)} stored objects of versions that stand; --purge removes them at once"
-    if found.holdings and previews == "ui":
-        runs = sorted({holding.run[:8] for holding in found.holdings})
-        yield f"samples of text in Dagster's event log (previews: ui), if they show one: runs {', '.join(runs)}"
+    runs = sorted({run for holding in found.holdings for run in holding.runs if _shows_texts(run, ledger)})
+    if runs:
+        yield f"samples of text in Dagster's event log, if they show one: delete the runs {', '.join(runs)} there"
+
+
+def _shows_texts(run: str, ledger: Ledger) -> bool:
+    """Whether a run put samples of texts into Dagster's event log (previews: ui), as far as is known."""
+    began = ledger.began_with(run)
+    profile = yaml.safe_load(began.profile) if began else {}
+    return profile.get("previews", "ui") == "ui"
 
 
 @contextmanager
@@ -169,14 +186,14 @@ def _alone(ledger: Ledger) -> Iterator[None]:
 # -- what is told ---------------------------------------------------------------------------------------------------
 
 
-def _show(found: Findings, swept: Swept | None, *, as_json: bool, previews: str, done: bool = False) -> None:
-    remains = list(_remains(found, swept, previews))
+def _show(found: Findings, swept: Swept | None, remains: Sequence[str], *, as_json: bool, done: bool = False) -> None:
     if as_json:
         erased = None if swept is None else vars(swept) | {}
-        print(json.dumps(found.record() | {"done": done, "erased": erased, "remains": remains}, indent=1))
+        print(json.dumps(found.record() | {"done": done, "erased": erased, "remains": list(remains)}, indent=1))
         return
     console = terminal()
-    console.print(f"{len(found.documents):,} documents are meant.")
+    later = "" if found.documents else " It would hold for what is read later."
+    console.print(f"{len(found.documents):,} documents are meant.{later}")
     _table(console, "", [(one, "", None) for one in found.documents])
     offered = [(one.document, one.level, one.similarity) for one in found.likenesses]
     _table(console, "Copies and near-copies at other addresses; --near takes them too", offered)
@@ -226,10 +243,9 @@ def _list(ledger: Ledger, *, as_json: bool) -> None:
     for heading in ("removal", "asked", "what", "documents", "erased", "reason"):
         table.add_column(heading)
     for one in removals:
-        last = (certificates.get(one.id) or [{}])[-1]
         erased = sum((paper["erased"] or {"objects": 0})["objects"] for paper in certificates.get(one.id, []))
         what = ", ".join(f"{criterion.kind} {criterion.pattern}" for criterion in one.criteria[:3])
-        documents = str(len(last.get("documents", [])))
+        documents = str(len(one.documents))
         table.add_row(one.id, _told_time(one.time), Text(what), documents, f"{erased:,} objects", Text(one.reason))
     console.print(table)
 

@@ -1,20 +1,24 @@
-"""Where documents left traces: the versions that hold them, the models that were made of them, the objects with their
-bytes.
+"""Where documents left traces: the stored objects that hold them or speak of them, the versions that name these, and
+the models that were made of them.
 
-Only ids and addresses are read, a shard at a time, each stored object once; texts of the documents that are found. What
-is done about them is `jobs/forget.py`'s business.
+Every object of the store is looked into, also those that no version names (what cleaning measured before it dropped
+something, what a crash left): ids and addresses of tables and of the index, samples as text, tokens by the table beside
+them. One object is in memory at a time. What is done about the traces is `jobs/forget.py`'s business.
 """
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from pipelines.costs.ledger import Ledger, Pointer
-from pipelines.dataset import SCHEMAS, Version, dataset_name, read_table
+from pipelines.costs.ledger import Ledger
+from pipelines.dataset import Version, dataset_name, read_table
 from pipelines.dedup.index import Index
 from pipelines.removals import Removal, fields_of, hash_of
 from pipelines.store import Store, StoreError
@@ -24,21 +28,22 @@ TEXT_PARTS = ("documents", "token_documents")
 
 MODEL_PARTS = frozenset({"perplexity_model", "tokenizer", "model"})
 
+LARGEST_SAMPLE = 100_000
+"""Bytes; samples of a dataset are smaller."""
+
 NAMING = ("doc_id", "kept_id", "detail")
 """Columns that name documents by their ids: whole, or `detail` among other words."""
-
-LARGEST_PREVIEW = 100_000
-"""Bytes; samples of a dataset are smaller."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document as it was read. address: the `url` in its metadata, where it has one."""
+    """A document. text_hash: of its text as it was read, '' where that is not stored any more. address: the `url` in
+    its metadata, where it has one."""
 
     doc_id: str
     source: str
     uri: str
-    text_hash: str
+    text_hash: str = ""
     address: str | None = None
 
     @property
@@ -54,7 +59,7 @@ class Document:
 @dataclass(frozen=True)
 class Likeness:
     """A document that is a copy or near-copy of one that is to be forgotten. similarity: to the one of its cluster that
-    stays, as deduplication recorded it."""
+    stays, as deduplication recorded it; level 'text': the same text, though deduplication never saw both."""
 
     document: Document
     level: str
@@ -67,165 +72,196 @@ class Likeness:
 
 @dataclass(frozen=True)
 class Holding:
-    """A version that holds documents. parts: those that do. objects: the ones with their bytes that are still stored.
-    run: the run that published it first. current: whether it is what its dataset is now."""
+    """A version that holds documents. parts: those that do. runs: that published it, oldest first; none where a step
+    ended before it published. current: whether it is what its dataset is now."""
 
     version: Version
-    run: str
+    runs: tuple[str, ...]
     current: bool
     parts: tuple[str, ...]
-    objects: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
-        told = {"dataset": self.version.name, "version": self.version.id, "run": self.run, "current": self.current}
-        return told | {"parts": list(self.parts), "objects": list(self.objects)}
+        told = {"dataset": self.version.name, "version": self.version.id, "runs": list(self.runs)}
+        return told | {"current": self.current, "parts": list(self.parts)}
 
 
 class Traces:
-    """Everything that a store and a ledger know, looked through for documents."""
+    """A store and a ledger, looked through for documents."""
 
     def __init__(self, ledger: Ledger, store: Store) -> None:
         self._store = store
-        history = ledger.history()
-        self._published: dict[str, Pointer] = {}
-        for pointer in history:
-            self._published.setdefault(pointer.version, pointer)
-        self._current = {(p.asset, p.partition): p.version for p in history}
-        self.versions = [found for name in self._published if (found := Version.find(store, name)) is not None]
+        self._runs: dict[str, list[str]] = {}
+        self._current: dict[tuple[str, str], str] = {}
+        for pointer in ledger.history():
+            runs = self._runs.setdefault(pointer.version, [])
+            runs += [pointer.run] if pointer.run not in runs else []
+            self._current[pointer.asset, pointer.partition] = pointer.version
+        self.versions = [found for found in map(self._version, store.version_ids()) if found is not None]
+
+    # -- documents ----------------------------------------------------------------------------------------------
 
     def documents(self, wanted: Removal) -> list[Document]:
-        """The raw documents that a removal means, of every version and every result in the store."""
-        found: dict[str, Document] = {}
-        for object_hash in self._raw_shards():
-            table = self._read(object_hash, ("doc_id", "source", "uri", "metadata"))
-            if table is None:
-                continue
+        """The documents that a removal means, wherever in the store: as they were read, or in a later stage."""
+        known = {doc_id for doc_id, _, _ in wanted.documents}
+        found = {doc_id: Document(doc_id, source, uri) for doc_id, source, uri in wanted.documents}
+        for name, table in self._texts(("doc_id", "uri", "metadata")):
             rows = [
                 number
                 for number, row in enumerate(table.to_pylist())
-                if wanted.meets(row["doc_id"], row["uri"], "", fields_of(row["metadata"]))
+                if row["doc_id"] in known or wanted.meets(row["doc_id"], row["uri"], "", fields_of(row["metadata"]))
             ]
-            found |= {document.doc_id: document for document in self._documents_at(object_hash, rows)}
-        return sorted(found.values(), key=lambda one: (one.source, one.uri))
+            self._add(found, name, rows)
+        return _ordered(found)
 
-    def documents_of(self, ids: Collection[str]) -> list[Document]:
-        """The raw documents with these ids."""
+    def with_texts(self, hashes: Collection[str]) -> list[Document]:
+        """The documents that were read with one of these texts. Reads every text as it was read."""
         found: dict[str, Document] = {}
-        for object_hash in self._raw_shards() if ids else ():
-            table = self._read(object_hash, ("doc_id", "source", "uri", "metadata"))
-            if table is not None:
-                rows = pc.indices_nonzero(_is_in(table["doc_id"], ids)).to_pylist()
-                found |= {document.doc_id: document for document in self._documents_at(object_hash, rows)}
-        return sorted(found.values(), key=lambda one: (one.source, one.uri))
+        for name, table in self._texts(("text",)):
+            if name in self._as_read and hashes:
+                texts = table["text"].to_pylist()
+                self._add(found, name, [number for number, text in enumerate(texts) if hash_of(text) in hashes])
+        return _ordered(found)
 
     def likenesses(self, documents: Sequence[Document]) -> list[Likeness]:
-        """The other documents of the clusters, of any version, that these documents are in."""
+        """The other documents of all clusters, of any version, that these documents are in."""
         own = {document.doc_id for document in documents}
-        rows: dict[str, dict[str, Any]] = {}
-        for object_hash in self._shards("duplicate_clusters", "clusters"):
-            table = self._read(object_hash, ("doc_id", "kept_id", "level", "similarity"))
-            rows |= {row["doc_id"]: row for row in table.to_pylist()} if table is not None else {}
-        kept = own | {rows[doc_id]["kept_id"] for doc_id in own if doc_id in rows}
-        alike = {doc_id: row for doc_id, row in rows.items() if row["kept_id"] in kept}
-        for doc_id in kept - own:
-            alike[doc_id] = {"level": "kept", "similarity": 1.0}
-        others = self.documents_of(alike.keys() - own)
-        return [Likeness(one, alike[one.doc_id]["level"], alike[one.doc_id]["similarity"]) for one in others]
+        rows: list[dict[str, Any]] = []
+        for name in self._tables:
+            if {"doc_id", "kept_id", "level"} <= self._names(name):
+                rows += read_table(self._store, name, ["doc_id", "kept_id", "level", "similarity"]).to_pylist()
+        kept = own | {row["kept_id"] for row in rows if row["doc_id"] in own}
+        alike = dict.fromkeys(kept - own, ("kept", 1.0))
+        alike |= {row["doc_id"]: (row["level"], row["similarity"]) for row in rows if row["kept_id"] in kept}
+        found: dict[str, Document] = {}
+        for name, table in self._texts(("doc_id",)) if alike else ():
+            self._add(found, name, pc.indices_nonzero(_is_in(table["doc_id"], alike.keys() - own)).to_pylist())
+        return [Likeness(one, *alike[one.doc_id]) for one in _ordered(found)]
 
-    def holdings(self, documents: Sequence[Document]) -> list[Holding]:
-        """The versions that hold documents: with their text, their tokens, or a row about them."""
+    # -- what holds them ----------------------------------------------------------------------------------------
+
+    def objects(self, documents: Sequence[Document]) -> set[str]:
+        """The stored objects that hold one of the documents, or speak of it."""
         ids = {document.doc_id for document in documents}
         places = {(document.source, document.uri) for document in documents}
-        objects: dict[str, bool] = {}
+        names = [
+            text.encode() for one in documents for text in (one.doc_id, json.dumps(one.uri, ensure_ascii=False)[1:-1])
+        ]
+        held = set()
+        for name, size in self._store.objects() if documents else ():
+            path = self._store.path(name)
+            kind = _kind(path)
+            if kind == "table":
+                speaks = self._table_speaks(name, ids, places)
+            elif kind == "index":
+                speaks = self._index_speaks(path, ids)
+            else:
+                speaks = size <= LARGEST_SAMPLE and any(text in path.read_bytes() for text in names)
+            held |= {name} if speaks else set()
+        return held | self._tokens_beside(held)
+
+    def holdings(self, objects: Collection[str]) -> list[Holding]:
+        """The versions that name one of these objects."""
         found = []
         for version in self.versions:
-            held: dict[str, list[str]] = {}
-            for name, part in version.parts.items():
-                for number, shard in enumerate(part.shards):
-                    if name == "tokens":
-                        beside = version.parts.get("token_documents")
-                        told = beside.shards[number // 2].object if beside else ""  # a .bin and an .idx for each table
-                        what = "token_documents"
-                    else:
-                        told, what = shard.object, name
-                    if told not in objects:
-                        objects[told] = self._holds(told, what, ids, places)
-                    if objects[told]:
-                        held.setdefault(name, []).append(shard.object)
-            if held:
-                stored = tuple(name for names in held.values() for name in names if self._store.holds(name))
-                found.append(self._holding(version, tuple(held), stored))
+            parts = [
+                name for name, part in version.parts.items() if any(shard.object in objects for shard in part.shards)
+            ]
+            if parts:
+                found.append(self._holding(version, parts))
         return found
 
     def made_of(self, holdings: Sequence[Holding]) -> list[Holding]:
         """The models that were made of the text or the tokens that these versions hold."""
         holders = {one.version.id for one in holdings if not set(TEXT_PARTS).isdisjoint(one.parts)}
         return [
-            self._holding(version, tuple(sorted(MODEL_PARTS & version.parts.keys())), ())
+            self._holding(version, sorted(MODEL_PARTS & version.parts.keys()))
             for version in self.versions
             if not MODEL_PARTS.isdisjoint(version.parts) and any(pin in holders for _, _, pin in version.inputs)
         ]
 
-    def unnamed_with(self, documents: Sequence[Document]) -> list[str]:
-        """Objects that no dataset names and that speak of the documents: samples that a profile keeps in the store."""
-        names = [
-            name.encode()
-            for document in documents
-            for name in (document.doc_id, json.dumps(document.uri, ensure_ascii=False)[1:-1])
-        ]
-        small = [name for name, size in self._store.unnamed() if size < LARGEST_PREVIEW]
-        return [name for name in small if any(spoken in self._store.get(name) for spoken in names)]
-
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _holding(self, version: Version, parts: tuple[str, ...], objects: tuple[str, ...]) -> Holding:
-        current = self._current[version.asset, version.partition] == version.id
-        return Holding(version, self._published[version.id].run, current, parts, objects)
+    def _version(self, version_id: str) -> Version | None:
+        return Version.find(self._store, version_id)
 
-    def _holds(self, object_hash: str, part: str, ids: Collection[str], places: Collection[tuple[str, str]]) -> bool:
-        if part == "index":
-            try:
-                return bool(pc.any(_is_in(Index.open([self._store.path(object_hash)]).column("doc_id"), ids)).as_py())
-            except StoreError:
-                return False
-        if part == "rejects":
-            table = self._read(object_hash, ("source", "uri"))
-            return table is not None and any((row["source"], row["uri"]) in places for row in table.to_pylist())
-        columns = [name for name in NAMING if part in SCHEMAS and name in SCHEMAS[part].names]
-        table = self._read(object_hash, tuple(columns)) if columns else None
-        if table is None:
-            return False
-        whole = (pc.any(_is_in(table[name], ids)).as_py() for name in columns if name != "detail")
-        said = pc.unique(table["detail"].drop_null()).to_pylist() if "detail" in columns else []
-        return any(whole) or any(name in words for words in said for name in ids)
+    def _holding(self, version: Version, parts: Sequence[str]) -> Holding:
+        current = self._current.get((version.asset, version.partition)) == version.id
+        return Holding(version, tuple(self._runs.get(version.id, ())), current, tuple(parts))
 
-    def _raw_shards(self) -> Iterator[str]:
-        """Documents of every version, and of every result that none names: of a run that never ended."""
-        of_actions = (
-            shard["object"]
-            for action in self._store.actions()
-            if action["stage"] == "ingest.documents" and "documents" in action["parts"]
-            for shard in action["parts"]["documents"]["shards"]
-        )
-        return iter(dict.fromkeys([*self._shards("raw_documents", "documents"), *of_actions]))
+    @cached_property
+    def _tables(self) -> list[str]:
+        return [name for name, _ in self._store.objects() if _kind(self._store.path(name)) == "table"]
 
-    def _shards(self, asset: str, part: str) -> Iterable[str]:
-        of_asset = (version for version in self.versions if version.asset == asset and part in version.parts)
-        return dict.fromkeys(shard.object for version in of_asset for shard in version.parts[part].shards)
+    @cached_property
+    def _as_read(self) -> set[str]:
+        """The documents shards that ingestion made."""
+        raw = [version.parts for version in self.versions if version.asset == "raw_documents"]
+        named = {shard.object for parts in raw if "documents" in parts for shard in parts["documents"].shards}
+        for action in self._store.actions():
+            if action["stage"] == "ingest.documents" and "documents" in action["parts"]:
+                named |= {shard["object"] for shard in action["parts"]["documents"]["shards"]}
+        return named
 
-    def _documents_at(self, object_hash: str, rows: Sequence[int]) -> Iterator[Document]:
+    def _names(self, name: str) -> set[str]:
+        with pq.ParquetFile(self._store.path(name)) as file:
+            return set(file.schema_arrow.names)
+
+    def _texts(self, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+        """Columns of every table of documents, one at a time."""
+        for name in self._tables:
+            if {"doc_id", "source", "uri", "text", "metadata"} <= self._names(name):
+                yield name, read_table(self._store, name, columns)
+
+    def _add(self, found: dict[str, Document], name: str, rows: Sequence[int]) -> None:
+        """Documents of some rows of a table; as they were read goes before what later stages made of them."""
         if not rows:
             return
-        table = read_table(self._store, object_hash, ["doc_id", "source", "uri", "text", "metadata"])
-        for row in table.take(list(rows)).to_pylist():
+        table = read_table(self._store, name, ["doc_id", "source", "uri", "text", "metadata"]).take(list(rows))
+        for row in table.to_pylist():
             url = fields_of(row["metadata"]).get("url")
-            address = url if isinstance(url, str) else None
-            yield Document(row["doc_id"], row["source"], row["uri"], hash_of(row["text"]), address)
+            text_hash = hash_of(row["text"]) if name in self._as_read else ""
+            known = found.get(row["doc_id"])
+            if known is None or not known.text_hash:
+                address = url if isinstance(url, str) else None
+                found[row["doc_id"]] = Document(row["doc_id"], row["source"], row["uri"], text_hash, address)
 
-    def _read(self, object_hash: str, columns: tuple[str, ...]) -> pa.Table | None:
-        """Columns of a table; None where its bytes are gone."""
-        return read_table(self._store, object_hash, columns) if self._store.holds(object_hash) else None
+    def _table_speaks(self, name: str, ids: Collection[str], places: Collection[tuple[str, str]]) -> bool:
+        columns = self._names(name)
+        if {"uri", "reason"} <= columns:  # rejections; that one is forgotten is for everybody to know
+            rows = read_table(self._store, name, ["source", "uri", "reason"]).to_pylist()
+            return any((row["source"], row["uri"]) in places for row in rows if row["reason"] != "forgotten")
+        naming = [column for column in NAMING if column in columns]
+        table = read_table(self._store, name, naming) if naming else pa.table({})
+        if any(pc.any(_is_in(table[column], ids)).as_py() for column in naming if column != "detail"):
+            return True
+        said = pc.unique(table["detail"].drop_null()).to_pylist() if "detail" in naming else []
+        return any(doc_id in words for words in said for doc_id in ids)
+
+    def _index_speaks(self, path: Path, ids: Collection[str]) -> bool:
+        try:
+            return bool(pc.any(_is_in(Index.open([path]).column("doc_id"), ids)).as_py())
+        except (StoreError, KeyError):
+            return False
+
+    def _tokens_beside(self, held: Collection[str]) -> set[str]:
+        """The token files of the tables of token documents among these objects."""
+        records = [action["parts"] for action in self._store.actions()]
+        pairs = [
+            ([shard["object"] for shard in parts[name]["shards"]] for name in ("token_documents", "tokens"))
+            for parts in records
+            if {"tokens", "token_documents"} <= parts.keys()
+        ]
+        pairs += [
+            ([shard.object for shard in version.parts[name].shards] for name in ("token_documents", "tokens"))
+            for version in self.versions
+            if {"tokens", "token_documents"} <= version.parts.keys()
+        ]
+        beside: set[str] = set()
+        for tables, files in pairs:
+            for number, table in enumerate(tables):
+                beside |= set(files[2 * number : 2 * number + 2]) if table in held else set()  # a .bin and an .idx each
+        return beside
 
 
 def told_of(holdings: Iterable[Holding]) -> list[str]:
@@ -237,6 +273,17 @@ def told_of(holdings: Iterable[Holding]) -> list[str]:
         f"{name} ({'the current version' if any(current) else 'no current version'}, {len(current)} in all)"
         for name, current in counts.items()
     ]
+
+
+def _kind(path: Path) -> str:
+    """'table' (Parquet), 'index' (Arrow), or '' for anything else."""
+    with path.open("rb") as file:
+        head = file.read(6)
+    return "table" if head.startswith(b"PAR1") else "index" if head == b"ARROW1" else ""
+
+
+def _ordered(found: dict[str, Document]) -> list[Document]:
+    return sorted(found.values(), key=lambda one: (one.source, one.uri))
 
 
 def _is_in(column: pa.ChunkedArray, values: Collection[str]) -> pa.ChunkedArray:

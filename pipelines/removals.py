@@ -32,7 +32,8 @@ class Criterion:
 
     def meets(self, doc_id: str, uri: str, fields: dict[str, Any]) -> bool:
         """Whether a document is meant. fields: its metadata."""
-        addresses = [uri, *([url] if isinstance(url := fields.get("url"), str) else [])]
+        url = fields.get("url")
+        addresses = [uri, url] if isinstance(url, str) else [uri]
         match self.kind:
             case "document":
                 return doc_id == self.pattern
@@ -41,36 +42,51 @@ class Criterion:
             case "glob":
                 return any(fnmatch.fnmatchcase(address, self.pattern) for address in addresses)
             case "domain":
-                wanted = self.pattern.lower().strip(".")
-                return any(host == wanted or host.endswith(f".{wanted}") for host in map(host_of, addresses))
+                wanted = _ascii(self.pattern.lower().strip("."))
+                hosts = [
+                    host_of(uri),
+                    *(host_of(url if "://" in url else f"//{url.lstrip('/')}") for url in addresses[1:]),
+                ]
+                return any(host == wanted or host.endswith(f".{wanted}") for host in hosts)
             case "publisher":
-                return str(fields.get("publisher", "")).casefold() == self.pattern.casefold()
+                named = fields.get("publisher")
+                names = named if isinstance(named, list) else [named]
+                return any(str(name).casefold() == self.pattern.casefold() for name in names)
 
 
 @dataclass(frozen=True)
 class Removal:
     """One request. Append only: what was forgotten stays so.
 
-    time: Unix, seconds. texts: hashes of texts (`hash_of`) that are meant at any address. files: (source, the uri of a
-    file) of every file in which a document that is meant had been read when this was asked.
+    time: Unix, seconds. near: copies at other addresses are meant, too. texts: hashes of texts (`hash_of`) that are
+    meant at any address. documents: (id, source, uri) of those that were found when this was asked. files: (source, the
+    uri of a file) of every file in which one of them had been read.
     """
 
     id: str
     time: float
     reason: str
     criteria: tuple[Criterion, ...]
+    near: bool = False
     texts: tuple[str, ...] = ()
+    documents: tuple[tuple[str, str, str], ...] = ()
     files: tuple[tuple[str, str], ...] = ()
 
     def meets(self, doc_id: str, uri: str, text_hash: str, fields: dict[str, Any]) -> bool:
         """Whether a document is meant; text_hash: '' where only its address counts."""
-        return text_hash in self.texts or any(criterion.meets(doc_id, uri, fields) for criterion in self.criteria)
+        known = doc_id in self._ids or text_hash in self.texts
+        return known or any(criterion.meets(doc_id, uri, fields) for criterion in self.criteria)
+
+    @functools.cached_property
+    def _ids(self) -> frozenset[str]:
+        return frozenset(doc_id for doc_id, _, _ in self.documents)
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""
         return asdict(self) | {
             "criteria": [asdict(criterion) for criterion in self.criteria],
             "texts": list(self.texts),
+            "documents": [list(document) for document in self.documents],
             "files": [list(file) for file in self.files],
         }
 
@@ -82,6 +98,7 @@ class Removal:
                 **record,
                 "criteria": tuple(Criterion(**criterion) for criterion in record["criteria"]),
                 "texts": tuple(record["texts"]),
+                "documents": tuple((doc_id, source, uri) for doc_id, source, uri in record["documents"]),
                 "files": tuple((source, uri) for source, uri in record["files"]),
             }
         )
@@ -110,6 +127,10 @@ class Removals:
     def of_source(self, source: str) -> list[str]:
         """Ids of the removals that are known to concern files of a source, sorted."""
         return sorted(one.id for one in self.removals if any(source == name for name, _ in one.files))
+
+    def of_document(self, doc_id: str) -> str | None:
+        """Id of the first removal in whose time a document was found, None where there is none."""
+        return next((one.id for one in self.removals for known, _, _ in one.documents if known == doc_id), None)
 
     def met_by(self, doc_id: str, uri: str, text: str, metadata: str | None) -> Removal | None:
         """The first removal that means a document, None where it may stay. metadata: JSON."""
@@ -143,13 +164,21 @@ def fields_of(metadata: str | None) -> dict[str, Any]:
 
 
 def host_of(address: str) -> str:
-    """The host that an address names, in small letters; '' where it is no URL."""
-    if "://" not in address:
+    """The host that an address names, in small ASCII letters; '' where it is no URL (`//host` is one)."""
+    if "//" not in address:
         return ""
     try:
-        return (urlsplit(address).hostname or "").strip(".")
+        return _ascii((urlsplit(address).hostname or "").strip("."))
     except ValueError:
         return ""
+
+
+def _ascii(host: str) -> str:
+    """A host as the domain name system has it (IDNA); as it stands where it cannot be written so."""
+    try:
+        return host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return host
 
 
 def criteria_from(given: dict[Kind, Sequence[str]]) -> tuple[Criterion, ...]:
@@ -160,7 +189,7 @@ def criteria_from(given: dict[Kind, Sequence[str]]) -> tuple[Criterion, ...]:
             plain = pattern.strip()
             if not plain.strip("*?./#: "):
                 raise ValueError(f"--{kind} {pattern!r} would mean every document; name what is to be forgotten")
-            if kind == "domain" and "/" in plain:
+            if kind == "domain" and set(plain) & set("/:*?@ "):
                 raise ValueError(f"--domain {pattern!r}: give the host alone, for example {host_of(plain) or 'a.org'}")
             if kind == "document" and not (len(plain) == 32 and set(plain.lower()) <= set("0123456789abcdef")):
                 raise ValueError(f"--document {pattern!r}: give the whole id, 32 hex digits, as `explain` shows it")

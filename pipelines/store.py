@@ -10,7 +10,6 @@ import contextlib
 import errno
 import functools
 import hashlib
-import itertools
 import json
 import os
 import shutil
@@ -91,6 +90,11 @@ class Store:
             raise StoreError(f"object {name[:16]}… is damaged; delete it and run the stage again")
         return data
 
+    def objects(self) -> Iterator[tuple[str, int]]:
+        """(hash, bytes) of every stored object, whoever names it, in no order."""
+        for path, info in self._files("objects"):
+            yield path.rsplit("/", 1)[-1], int(info["size"])
+
     def holds(self, name: str) -> bool:
         """Whether an object is stored."""
         return self._size(name) >= 0
@@ -144,6 +148,10 @@ class Store:
         path, data = f"{self.root}/versions/{record['id']}.json", json.dumps(record, sort_keys=True).encode()
         if not self._create(path, data) and (self._read_json(path) is None or self.missing_objects(record["id"])):
             self._write(path, data)
+
+    def version_ids(self) -> list[str]:
+        """Ids of all versions on record, also of those that were never published."""
+        return sorted(path.rsplit("/", 1)[-1].removesuffix(".json") for path, _ in self._files("versions"))
 
     def version(self, version_id: str) -> dict[str, Any]:
         """The record of a version. Raises `StoreError` when there is none."""
@@ -205,15 +213,6 @@ class Store:
                 if self._modified(path, info) <= horizon:
                     self.fs.rm_file(path)
         return Swept(len(doomed), actions, sum(doomed.values()), spared)
-
-    def unnamed(self) -> Iterator[tuple[str, int]]:
-        """(hash, bytes) of the objects that no action and no version names: previews, and what a crash left."""
-        records = itertools.chain(self.actions(), self._records("versions"))
-        named = {name for record in records for name, _ in _objects_of(record)}
-        for path, info in self._files("objects"):
-            name = path.rsplit("/", 1)[-1]
-            if name not in named:
-                yield name, int(info["size"])
 
     def erase(self, objects: Collection[str]) -> Swept:
         """Remove objects at once, whoever names them, after the actions that do. Versions that name them stay on

@@ -7,7 +7,7 @@ import fnmatch
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +17,9 @@ from pipelines.clean.policy import Policy
 from pipelines.clean.rules import Decision
 from pipelines.spdx import permitted_expression
 
-_ONE_LICENCE = re.compile(r"\S+( with \S+)?")
-"""One licence of an expression: a pattern must not reach over AND and OR."""
+_ONE_LICENCE = re.compile(r"[a-z0-9.+-]+( with [a-z0-9.+-]+)?")
+"""One licence of an expression: a pattern must not reach over AND and OR, however they are written, nor over WITH."""
+_WORD = re.compile(r"[a-z0-9_-]+")
 
 
 def objections(documents: pa.Table, policy: Policy) -> list[Decision | None]:
@@ -50,13 +51,20 @@ def _objection(license: str | None, metadata: str | None, policy: Policy) -> Dec
     fields = json.loads(metadata) if metadata else {}
     if policy.opt_outs and (words := directives(fields) & set(policy.opt_outs)):
         return Decision(False, "compliance.opt_out", detail=", ".join(sorted(words)))
-    if policy.expired is not None:
-        dated = day_of(fields.get("date")) or policy.collected
-        if dated is None:
-            return Decision(False, "compliance.retention", detail="neither the document nor its source has a date")
-        if dated < policy.expired:
-            return Decision(False, "compliance.retention", detail=f"{dated}, expired before {policy.expired}")
+    if policy.expired is not None and (why := _past_retention(fields.get("date"), policy)):
+        return Decision(False, "compliance.retention", detail=why)
     return None
+
+
+def _past_retention(written: Any, policy: Policy) -> str:
+    """Why a document with this `date` may not be used any more; empty where it may."""
+    assert policy.expired and policy.today
+    dated = day_of(written) if written else policy.collected
+    if dated is None:
+        return f"its date {str(written)[:40]!r} cannot be read" if written else "it has no date, nor has its source"
+    if dated > policy.today + timedelta(days=1):  # of another time zone
+        return f"its date {dated} lies in the future"
+    return f"{dated}, expired before {policy.expired}" if dated < policy.expired else ""
 
 
 def is_permitted(license: str | None, patterns: Iterable[str]) -> bool:
@@ -65,19 +73,20 @@ def is_permitted(license: str | None, patterns: Iterable[str]) -> bool:
 
     def permitted(name: str) -> str | None:
         one = _ONE_LICENCE.fullmatch(name.lower())
-        return name if one and any(fnmatch.fnmatchcase(one[0], pattern) for pattern in wanted) else None
+        alike = [pattern for pattern in wanted if one and (" with " in pattern) == bool(one[1])]
+        return name if any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in alike) else None
 
     return bool(license) and permitted_expression(str(license), permitted) is not None
 
 
 def directives(fields: Mapping[str, Any]) -> set[str]:
-    """The words of a page's `robots` metadata, in small letters."""
-    return {word.strip().lower() for word in str(fields.get("robots") or "").split(",") if word.strip()}
+    """The words of a page's `robots` metadata, a text or a list of them, in small letters."""
+    return set(_WORD.findall(str(fields.get("robots") or "").lower()))
 
 
 def day_of(value: Any) -> date | None:
     """The day that a document's `date` names, ISO 8601; None where it names none."""
     try:
-        return date.fromisoformat(str(value)[:10]) if value else None
+        return date.fromisoformat(str(value).strip()[:10]) if value else None
     except ValueError:
         return None

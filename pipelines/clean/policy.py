@@ -18,8 +18,8 @@ class ComplianceParams(Params):
 
     licences: list[str] = Field(
         default=[],
-        description="SPDX identifiers that documents may be under, as shell patterns, such as CC-BY-*; of an "
-        "expression with OR one is enough, with AND all must be; empty: any, and none",
+        description="SPDX identifiers that documents may be under, as shell patterns, such as CC-BY-4.* (CC-BY-* also "
+        "permits CC-BY-NC-ND-4.0); of an expression with OR one is enough, with AND all must be; empty: any, and none",
     )
     regions: list[str] = Field(
         default=[], description="regions (`sources[].region`) that sources may come from; empty: any, and none"
@@ -28,7 +28,7 @@ class ComplianceParams(Params):
         default=False, description="true: every source says what its use rests on (`sources[].consent`)"
     )
     opt_outs: list[str] = Field(
-        default=["noai", "noml"],
+        default=["noai", "noml", "tdm-reservation"],
         description="words in a page's `robots` metadata by which its publisher forbids training",
     )
     as_of: str = Field(
@@ -77,23 +77,24 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Policy:
-    """What is permitted, for the documents of one source. expired: documents dated before this day are past their
-    retention; None: they are kept for ever. collected: the date of documents without one of their own."""
+    """What is permitted, for the documents of one source. today, expired: the day for which retention is reckoned, and
+    documents dated before that one are past it; None: they are kept for ever. collected: the date of documents without
+    one of their own."""
 
     licences: tuple[str, ...] = ()
     opt_outs: tuple[str, ...] = ()
+    today: date | None = None
     expired: date | None = None
     collected: date | None = None
 
     @classmethod
     def of(cls, params: ComplianceParams, facts: SourceFacts) -> Self:
         """The policy of today, or of the day that the profile names."""
-        expired = None
-        if facts.retention_days is not None:
-            expired = params.day - timedelta(days=facts.retention_days)
-        return cls(
-            tuple(params.licences), tuple(sorted(params.opt_outs)), expired, facts.collected if expired else None
-        )
+        opt_outs = tuple(sorted(word.lower() for word in params.opt_outs))
+        if facts.retention_days is None:
+            return cls(tuple(params.licences), opt_outs)
+        expired = params.day - timedelta(days=facts.retention_days)
+        return cls(tuple(params.licences), opt_outs, params.day, expired, facts.collected)
 
     def record(self) -> dict[str, Any]:
         """As JSON values, for the key of a task."""

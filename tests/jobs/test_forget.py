@@ -193,6 +193,54 @@ def test_purged_no_stored_byte_speaks_of_it_and_the_next_run_is_whole(milled: Pl
     assert "perplexity_model (the current version, 1 in all)" in remains
 
 
+def test_purged_also_is_what_cleaning_measured_before_it_dropped_others(milled: Place) -> None:
+    page = document_id("web", "part 1.jsonl#w1")
+    milled.forget("--document", page, "--yes", "--purge")
+    assert milled.stored_bytes_with(page) == []
+
+
+def test_what_is_stored_of_later_stages_is_found_though_the_raw_documents_are_gone(milled: Place) -> None:
+    raw = [version for version in milled.current if version.asset == "raw_documents"]
+    milled.store.erase({shard.object for version in raw for shard in version.parts["documents"].shards})
+    assert milled.stored_bytes_with(LETTER)
+    milled.forget("--uri", "part 1.jsonl#b3", "--yes", "--purge")
+    assert milled.stored_bytes_with(LETTER) == []
+
+
+def test_a_purge_needs_no_record_of_the_versions(milled: Place) -> None:
+    for record in (milled.folder / "store" / "versions").iterdir():
+        record.unlink()
+    milled.forget("--document", LETTER, "--yes", "--purge")
+    assert milled.stored_bytes_with(LETTER) == []
+
+
+def test_near_finds_the_same_text_where_nothing_was_compared_yet(place: Place) -> None:
+    place.run("raw_documents")
+    noted = place.forget("--document", LETTER, "--near", "--yes")
+    assert {document["source"] for document in noted["documents"]} == {"books", "web"}
+    place.run("raw_documents")
+    assert place.rejects().keys() == {"part 1.jsonl#b3", "part 2.jsonl#copy"}
+
+
+def test_a_request_for_less_is_another_one_and_takes_no_more(milled: Place) -> None:
+    one, other = "part 1.jsonl#b1", "part 1.jsonl#b2"
+    both = milled.forget("--uri", one, "--uri", other, "--yes")
+    alone = milled.forget("--uri", one, "--yes", "--reason", "only this")
+    assert alone["removal"] != both["removal"]
+    assert [document["uri"] for document in alone["documents"]] == [one]
+    again = milled.forget("--uri", other, "--uri", one, "--yes", "--reason", "again")
+    assert again["removal"] == both["removal"]
+    asked = {removal["id"]: removal for removal in milled.forget()}
+    assert len(asked) == 2
+    assert [paper["reason"] for paper in asked[both["removal"]]["certificates"]] == ["", "again"]
+
+
+def test_explain_says_that_a_document_was_forgotten(milled: Place, capsys: pytest.CaptureFixture) -> None:
+    noted = milled.forget("--document", LETTER, "--yes", "--purge")
+    assert main(["explain", LETTER, "--profile", str(milled.folder / "profile.yaml")]) == 1
+    assert f"was forgotten (removal {noted['removal']})" in capsys.readouterr().err
+
+
 def test_an_old_version_is_purged_after_the_current_one_was_made_without_it(milled: Place) -> None:
     noted = milled.forget("--document", LETTER, "--yes")
     milled.run()

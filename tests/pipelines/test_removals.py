@@ -10,7 +10,7 @@ ID = "0123456789abcdef" * 2
 
 
 def removal(*criteria: tuple[str, str], texts: tuple[str, ...] = (), files: tuple = (), name: str = "r1") -> Removal:
-    return Removal(name, 0.0, "asked", tuple(Criterion(kind, pattern) for kind, pattern in criteria), texts, files)
+    return Removal(name, 0.0, "asked", tuple(Criterion(*one) for one in criteria), texts=texts, files=files)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,13 @@ def removal(*criteria: tuple[str, str], texts: tuple[str, ...] = (), files: tupl
         ("domain", "x.org", "x.org/a.txt#0", {}, False),
         ("domain", "x.org", "a.warc#7", {"url": "http://[broken"}, False),
         ("domain", "x.org", "a.warc#7", {"url": 7}, False),
+        ("domain", "x.org", "a.jsonl#https://www.x.org/1", {}, False),  # of an archive's or a table's own id: see url
+        ("domain", "x.org", "a.warc#7", {"url": "www.x.org/p"}, True),
+        ("domain", "x.org", "a.warc#7", {"url": "//x.org/p"}, True),
+        ("domain", "bücher.de", "a.warc#7", {"url": "https://xn--bcher-kva.de/"}, True),
+        ("domain", "xn--bcher-kva.de", "a.warc#7", {"url": "https://www.Bücher.de/"}, True),
         ("publisher", "The Daily", "a#0", {"publisher": "the daily"}, True),
+        ("publisher", "The Daily", "a#0", {"publisher": ["Others", "The daily"]}, True),
         ("publisher", "The Daily", "a#0", {"author": "the daily"}, False),
     ],
 )
@@ -65,6 +71,8 @@ def test_a_removal_survives_its_record() -> None:
         ("glob", "**/*#*", "every document"),
         ("uri", "  ", "every document"),
         ("domain", "https://x.org/p", "the host alone, for example x.org"),
+        ("domain", "*.x.org", "the host alone"),
+        ("domain", "x.org:8443", "the host alone"),
         ("document", "0123", "whole id"),
         ("document", "g" * 32, "whole id"),
     ],

@@ -8,6 +8,7 @@ reading goes on at the next record, or at the next member of the gzip file, as a
 
 import re
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -21,7 +22,10 @@ _FIRST_BYTES = 1 << 12
 """What a member is tried with: bytes that only look like the beginning of one cost no more."""
 _RECORD = b"WARC/"
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
-_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_HEADER_END = re.compile(rb"\n(\r?\n|WARC/)")
+"""An empty line ends a header. So does the beginning of another record: that line can be none of a header, and looking
+on behind it for every record without a header would take the square of their number."""
+_OVERLAP = len(b"\r\nWARC/")
 _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c]")  # deflate, with or without extra field and name
 
 
@@ -29,10 +33,10 @@ _MEMBER = re.compile(rb"\x1f\x8b\x08[\x00\x04\x08\x0c]")  # deflate, with or wit
 class Frame:
     """One record of an archive: its header and all its bytes, or why they cannot be given (reason and detail).
 
-    offset: of its beginning in the stored file; in compressed files, of the member that it stands in.
+    place: where it begins, in words: see `_Window.place`.
     """
 
-    offset: int
+    place: str
     header: bytes = b""
     data: bytes = b""
     reason: str = ""
@@ -44,17 +48,21 @@ def frames(stream: Stream, max_bytes: int) -> Iterator[Frame]:
 
     Every piece of broken compression is told once: with the record that it cut off, else as 'damaged_file'.
     """
-    window = _Window(_members(stream.raw) if stream.suffix == ".gz" else _blocks(stream))
+    if stream.suffix == ".gz":
+        window = _Window(_members(stream.raw), "byte {inner} of the decompressed member at byte {start}")
+    else:
+        where = "byte {inner} of the decompressed file" if stream.suffix else "byte {inner}"
+        window = _Window(_blocks(stream), where)
     while True:
         if not window.at_record():
             if not window.broke:
                 return
-            yield Frame(window.offset, reason="damaged_file", detail=window.broke)
+            yield Frame(window.place(), reason="damaged_file", detail=window.broke)
             window.resume()
             continue
-        frame = Frame(window.offset)
+        frame = Frame(window.place())
         header = window.header()
-        stated = _LENGTH.search(header) if header.startswith(_RECORD) else None
+        stated = _LENGTH.search(header)
         size = int(stated[1]) if stated else 0
         if size > max_bytes:
             frame.reason, frame.detail = "too_large", f"{size} bytes, {max_bytes} allowed"
@@ -73,14 +81,28 @@ def frames(stream: Stream, max_bytes: int) -> Iterator[Frame]:
 
 
 class _Window:
-    """The bytes at hand, up to the next damage; `broke` says what that was, empty: none has been reached."""
+    """The bytes at hand, up to the next damage; `broke` says what that was, empty: none has been reached.
 
-    def __init__(self, pieces: Iterator[tuple[int, bytes, str]]) -> None:
+    pieces: start, bytes and damage. The start is that of the file (0), or of the member of a gzip file.
+    where: how a place is told, with `inner`, the byte behind that start after decompression, and `start`.
+    """
+
+    def __init__(self, pieces: Iterator[tuple[int, bytes, str]], where: str) -> None:
         self._pieces = pieces
+        self._where = where
         self._data = bytearray()
         self._ended = False
-        self.offset = 0
+        self._at = 0  # bytes that were passed over before those at hand
+        self._starts: deque[tuple[int, int]] = deque()  # (bytes before it, start) of the members at hand
         self.broke = ""
+
+    def place(self) -> str:
+        """Where the bytes at hand begin: in the stored file, or where records share a member of it, in that."""
+        while len(self._starts) > 1 and self._starts[1][0] <= self._at:
+            self._starts.popleft()
+        before, start = self._starts[0] if self._starts else (0, 0)
+        inner = self._at - before
+        return self._where.format(inner=inner, start=start) if inner else f"byte {start}"
 
     def _fill(self, size: int) -> bool:
         """Have at least `size` bytes at hand; False where the file ends or breaks before."""
@@ -89,11 +111,15 @@ class _Window:
             if piece is None:
                 self._ended = True
                 break
-            offset, block, self.broke = piece
-            if not self._data:
-                self.offset = offset
+            start, block, self.broke = piece
+            if not self._starts or self._starts[-1][1] != start:
+                self._starts.append((self._at + len(self._data), start))
             self._data += block
         return len(self._data) >= size
+
+    def _pass(self, size: int) -> None:
+        self._at += size
+        del self._data[:size]
 
     def at_record(self) -> bool:
         """Go to the beginning of the next record, over empty lines; False where the file ends or breaks before."""
@@ -101,7 +127,7 @@ class _Window:
             empty = 0
             while empty < len(self._data) and self._data[empty] in b"\r\n":
                 empty += 1
-            del self._data[:empty]
+            self._pass(empty)
             if self._data:
                 return True
         return False
@@ -111,14 +137,17 @@ class _Window:
         self.broke = ""
 
     def header(self) -> bytes:
-        """The header of the record, with the empty line after it; at most `MAX_HEADER_BYTES`."""
-        wanted = 512
+        """The header of the record, with the empty line after it; empty: within `MAX_HEADER_BYTES` there is none."""
+        looked = 0
+        if not (self._fill(len(_RECORD)) and self._data.startswith(_RECORD)):
+            return b""
         while True:
-            more = self._fill(wanted)
-            end = _HEADER_END.search(self._data, 0, MAX_HEADER_BYTES)
-            if end or not more or wanted > MAX_HEADER_BYTES:
-                return bytes(self._data[: end.end() if end else MAX_HEADER_BYTES])
-            wanted *= 2
+            end = _HEADER_END.search(self._data, max(0, looked - _OVERLAP), MAX_HEADER_BYTES)
+            if end:
+                return b"" if end[1] == _RECORD else bytes(self._data[: end.end()])
+            looked = len(self._data)
+            if looked >= MAX_HEADER_BYTES or not self._fill(looked + 1):
+                return b""
 
     def holds_record(self, size: int) -> bool:
         """Whether a record of so many bytes is at hand, and after it two line ends, another record, or the end."""
@@ -131,14 +160,14 @@ class _Window:
     def take(self, size: int) -> bytes:
         """Bytes from the beginning of what is at hand."""
         taken = bytes(self._data[:size])
-        del self._data[:size]
+        self._pass(size)
         return taken
 
     def skip(self, size: int) -> None:
         """Pass over bytes without holding them."""
         while size and self._fill(1):
             passed = min(size, len(self._data))
-            del self._data[:passed]
+            self._pass(passed)
             size -= passed
 
     def skip_to_record(self, start: int) -> bool:
@@ -146,23 +175,21 @@ class _Window:
         while True:
             found = self._data.find(b"\n" + _RECORD, max(0, start - 1))
             if found >= 0:
-                del self._data[: found + 1]
+                self._pass(found + 1)
                 return True
-            del self._data[: max(0, len(self._data) - len(_RECORD))]
+            self._pass(max(0, len(self._data) - len(_RECORD)))
             start = 0
             if not self._fill(len(self._data) + 1):
-                self._data.clear()
+                self._pass(len(self._data))
                 return False
 
 
 def _blocks(stream: Stream) -> Iterator[tuple[int, bytes, str]]:
-    """Offset, bytes and damage of an archive that is not compressed, or not with gzip."""
-    offset = 0
+    """Start (0), bytes and damage of an archive that is not compressed, or not with gzip."""
     while block := stream.bytes.read(BLOCK_BYTES):
-        yield offset, block, ""
-        offset += len(block)
+        yield 0, block, ""
     if stream.damage:
-        yield offset, b"", stream.damage
+        yield 0, b"", stream.damage
 
 
 def _members(file: BinaryIO) -> Iterator[tuple[int, bytes, str]]:

@@ -54,7 +54,7 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         told = _TYPE.search(frame.header)
         kind = told[1].decode().lower() if told else "unknown"
         if frame.reason:
-            yield Reject(str(number), frame.reason, f"record {number} at byte {frame.offset}: {frame.detail}")
+            yield Reject(str(number), frame.reason, f"record {number} at {frame.place}: {frame.detail}")
         elif kind in ("response", "conversion"):
             made = _document(frame, number, by_url, max_bytes)
             if by_url and made.key in seen:
@@ -90,9 +90,9 @@ def _document(frame: Frame, number: int, by_url: bool, max_bytes: int) -> Record
             raise _LeftOut("other_content_type", f"{content_type[:100]!r} is neither HTML nor plain text")
         return _plain(record.reader.read(max_bytes + 1), "utf-8", key, fields)
     except _LeftOut as error:
-        return Reject(key, error.reason, f"record {number} at byte {frame.offset}: {error.detail}")
+        return Reject(key, error.reason, f"record {number} at {frame.place}: {error.detail}")
     except (OSError, ValueError) as error:
-        return Reject(key, "damaged_record", f"record {number} at byte {frame.offset}: {str(error)[:200]}")
+        return Reject(key, "damaged_record", f"record {number} at {frame.place}: {str(error)[:200]}")
 
 
 def _page(record: Any, frame: Frame, key: str, fields: dict[str, Any], max_bytes: int) -> Record | Reject:

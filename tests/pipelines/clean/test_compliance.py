@@ -25,6 +25,14 @@ def test_the_default_asks_for_nothing_but_respect_of_opt_outs() -> None:
 
 
 @pytest.mark.parametrize(
+    "robots", [["noai"], "noai noimageai", "googlebot: noml", "NOML;noindex", "tdm-reservation", "max-snippet:-1, noai"]
+)
+def test_an_opt_out_is_seen_however_it_is_written(robots: object) -> None:
+    assert judged(ComplianceParams(), SourceFacts(), (None, {"robots": robots})) == ["compliance.opt_out"]
+    assert judged(ComplianceParams(opt_outs=["NoIndex"]), SourceFacts(), (None, {"robots": "noindex"})) != [None]
+
+
+@pytest.mark.parametrize(
     ("license", "permitted"),
     [
         ("CC-BY-4.0", True),
@@ -32,6 +40,12 @@ def test_the_default_asks_for_nothing_but_respect_of_opt_outs() -> None:
         ("CC-BY-NC-4.0 OR CC0-1.0", True),
         ("CC-BY-4.0 AND GPL-3.0-only", False),
         ("CC-BY-NC-4.0", False),
+        ("CC-BY-4.0,GPL-3.0-only", False),
+        ("CC-BY-4.0/GPL-3.0-only", False),
+        ("CC-BY-4.0 && GPL-3.0-only", False),
+        ("CC-BY-4.0)AND(GPL-3.0-only", False),
+        ("CC-BY-4.0 WITH no-training", False),
+        ("CC-BY-4.0 or GPL-3.0-only", False),
         ("see the web site", False),
         ("", False),
         (None, False),
@@ -52,6 +66,17 @@ def test_retention_counts_from_the_documents_date_else_from_when_the_source_was_
     collected = SourceFacts(retention_days=365, collected=date(2026, 1, 1))
     assert judged(params, collected, *rows) == [None, "compliance.retention", None]
     assert judged(params, SourceFacts(), *rows) == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["2018/01/05", "Mon, 15 Jan 2018 10:00:00 GMT", 1514764800, "2018", "2018-1-5", ["2018-01-05"], "2099-01-01"],
+)
+def test_a_date_that_cannot_be_read_or_lies_in_the_future_proves_nothing(written: object) -> None:
+    collected = SourceFacts(retention_days=365, collected=date(2026, 11, 20))
+    assert judged(ComplianceParams(as_of="2026-11-30"), collected, (None, {"date": written})) == [
+        "compliance.retention"
+    ]
 
 
 def test_the_last_day_of_retention_counts() -> None:
