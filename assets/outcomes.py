@@ -18,7 +18,7 @@ SHARES = {
     "realised_shares": "realised",
 }
 CURVES = {"curve": "train", "validation_curve": "validation"}
-TOLD_ELSEWHERE = {"dropped", "histograms", "samples", *SHARES, *CURVES}
+TOLD_ELSEWHERE = {"dropped", "histograms", "samples", "audit", *SHARES, *CURVES}
 """Stats that are drawn, or stand in a table of their own, or hold texts."""
 
 WITH_SHARES = {"languages", "unknown_language"}
@@ -30,7 +30,7 @@ LONGEST_JSON, LONGEST_TEXT, MOST_COLUMNS = 20_000, 2_000, 12
 def outcome_metadata(stats: dict[str, Any]) -> Metadata:
     """What people look at first: what was kept and dropped, and the plots."""
     told = attention(stats)
-    return ({"attention": told} if told else {}) | _kept_and_dropped(stats) | _plots(stats)
+    return ({"attention": told} if told else {}) | _kept_and_dropped(stats) | _audit(stats) | _plots(stats)
 
 
 def figures_metadata(stats: dict[str, Any]) -> Metadata:
@@ -66,6 +66,13 @@ def _kept_and_dropped(stats: dict[str, Any]) -> Metadata:
     rows = [("kept", went_out), *((f"dropped: {name}", count) for name, count in reasons)]
     told = [{"outcome": name, "documents": count, "share": share(count, came_in)} for name, count in rows]
     return {"kept and dropped": table(told)}
+
+
+def _audit(stats: dict[str, Any]) -> Metadata:
+    """What the compliance audit found, an obligation in a row."""
+    columns = ("obligation", "met", "required", "found", "documents")
+    rows = [{name: row[name] for name in columns} for row in stats.get("audit", [])]
+    return {"audit": table(rows)} if rows else {}
 
 
 def _plots(stats: dict[str, Any]) -> Metadata:

@@ -193,7 +193,7 @@ def _complies(obligation: str) -> Look:
     """The finding of the compliance audit on one obligation."""
 
     def look(version: Version, _: Version | None, __: CheckParams) -> Finding | None:
-        row = version.stats.get("audit", {}).get(obligation)
+        row = next((row for row in version.stats.get("audit", []) if row["obligation"] == obligation), None)
         if row is None:
             return None
         told = f"required: {row['required']}; found: {row['found']}"

@@ -40,7 +40,7 @@ class Look:
 
 
 def audit(raw_documents: Dataset, clean_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
-    """Audit one source: part "audit", a row for every obligation; stats "audit", whether each is met.
+    """Audit one source: part "audit", and stats "audit", a row for every obligation, whether it is met.
 
     Memory: a shard per worker.
     """
@@ -70,7 +70,7 @@ def audit(raw_documents: Dataset, clean_documents: Dataset, config: CleanParams,
         Task(write_audit, "clean.audit_table", VERSION, {"rows": table.to_pylist()}, payload=table.to_pylist())
     )
     parts = {"audit": Part("table", ())} | join_parts([written.parts])
-    return Draft(parts, {"audit": {row["obligation"]: row for row in rows}, "licences": seen["licences"]})
+    return Draft(parts, {"audit": rows, "licences": seen["licences"]})
 
 
 def look_at(inputs: Inputs, look: Look) -> Iterable[Made]:

@@ -65,7 +65,10 @@ class Source(Params):
     )
     region: str = Field(default="", description="where the source comes from, such as EU, for the compliance audit")
     retention_days: int | None = Field(
-        default=None, ge=0, le=36_500, description="days for which a document may be used, from its date; null: for ever"
+        default=None,
+        ge=0,
+        le=36_500,
+        description="days for which a document may be used, from its date; null: for ever",
     )
     collected: date | None = Field(
         default=None, description="day on which the source was gathered, the date of documents that bear none"

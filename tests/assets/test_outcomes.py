@@ -144,3 +144,14 @@ def test_long_words_of_a_table_can_be_broken_and_short_ones_are_left_alone() -> 
     assert max(map(len, record.data["document"].split("\u200b"))) == 24
     assert record.data["document"].replace("\u200b", "") == path
     assert record.data["text"] == "short words stay"
+
+
+def test_the_audit_is_a_table_in_the_order_of_the_obligations() -> None:
+    rows = [
+        {"documents": 0, "found": "MIT 3", "met": True, "obligation": "licence", "required": "MIT"},
+        {"documents": 3, "found": "US", "met": False, "obligation": "region", "required": "EU"},
+    ]
+    shown = outcome_metadata({"audit": rows})["audit"]
+    assert [record.data["obligation"] for record in shown.records] == ["licence", "region"]
+    assert list(shown.records[0].data) == ["obligation", "met", "required", "found", "documents"]
+    assert "stats/audit" not in figures_metadata({"audit": rows})

@@ -99,6 +99,7 @@ def test_the_ledger_has_what_the_kernel_counted_start_up_included(make_mill: Mak
     assert_same_as(uninterrupted, mill)
 
 
+@pytest.mark.slow
 def test_a_short_run_misses_no_more_than_the_end_of_the_interpreter(make_mill: MakeMill) -> None:
     mill = make_mill("mill")
 

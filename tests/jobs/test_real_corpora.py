@@ -13,7 +13,10 @@ from resources.settings import Profile, load_profile
 from tests.jobs.test_chain import Mill, reason
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-pytestmark = pytest.mark.skipif(not SHARED.exists(), reason="the shared corpora are not there")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not SHARED.exists(), reason="the shared corpora are not there"),
+]
 
 PROFILE = {
     "name": "real",

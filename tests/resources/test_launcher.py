@@ -59,6 +59,7 @@ def trained_here(work):
     return events
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_and_launched_again_gives_the_same_bits(corpus, tmp_path):
     work, launcher = corpus.work(tmp_path / "work", LONG), Launcher(environment=ONE_THREAD)
     before, after = [], []
@@ -82,6 +83,7 @@ def test_killed_in_the_middle_and_launched_again_gives_the_same_bits(corpus, tmp
     assert weights(work) == weights(uninterrupted)
 
 
+@pytest.mark.slow
 def test_two_ranks_train_the_same_model_as_one(corpus, tmp_path):
     # Batches of 3 and micro-batches of 1: the ranks' shares differ, and a rank may have none in the last evaluation
     config = TINY.model_copy(update={"batch_size": 3, "micro_batch_size": 1, "validation_sequences": 5})

@@ -1,6 +1,6 @@
 """Archives: the files in a tar (compressed or not) or in a zip, one after another. Nothing is written under its name.
 
-What a member holds is read as any other file; `readers.py` does that.
+What a member holds is read as any other file; `readers.py` does that. The headers of a tar are read in `tape.py`.
 """
 
 import io
@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import IO, Any
 
+from pipelines.ingest.formats.tape import EXTENSIONS, MAX_EXTENSION_BYTES, Ending, Tape
 from pipelines.ingest.records import Reject
 from pipelines.ingest.streams import Stream
 
 ZIP_MAGIC = b"PK\x03\x04"
 TAR_MAGIC = b"ustar"
 TAR_MAGIC_AT = 257
+LONGEST_NAME = 4096
+"""Characters in a member's name: no system has longer paths, and the names of all members are remembered."""
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -96,6 +99,9 @@ def members(stream: Stream) -> Iterator[Member | Reject]:
 
 
 def _refused(name: str) -> Reject | None:
+    if len(name) > LONGEST_NAME:
+        told = f"a name of {len(name)} characters, {LONGEST_NAME} allowed"
+        return Reject(None, "unsafe_name", told, name[:LONGEST_NAME])
     path = PurePosixPath(name)
     if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name:
         return Reject(None, "unsafe_name", f"a member named {name[:200]!r}", name)
@@ -104,51 +110,21 @@ def _refused(name: str) -> Reject | None:
     return None
 
 
-class _Header(tarfile.TarInfo):
-    """Notes which blocks were no headers: tarfile passes over them, or ends there, without a word."""
-
-    @classmethod
-    def fromtarfile(cls, tarfile_: Any) -> "_Header":
-        at = tarfile_.offset
-        try:
-            tarfile_.at_end = False
-            return super().fromtarfile(tarfile_)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            tarfile_.at_end = True
-            raise
-        except tarfile.EmptyHeaderError:  # type: ignore[attr-defined]
-            tarfile_.at_end = tarfile_.was_at_end
-            raise
-        except tarfile.HeaderError:
-            tarfile_.broken_at.append(at)
-            raise
-        finally:
-            tarfile_.was_at_end = tarfile_.at_end
-
-
-class _Tape(tarfile.TarFile):
-    tarinfo = _Header
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        self.broken_at: list[int] = []
-        self.at_end = self.was_at_end = False
-        super().__init__(*given, **named)
-
-
 def _taped(stream: Stream) -> Iterator[Member | Reject]:
     """ignore_zeros: goes on after blocks that are no headers, and reads archives that were put one behind the other."""
     read = 0
     try:
-        with _Tape.open(fileobj=stream.bytes, mode="r|", ignore_zeros=True, errorlevel=0) as tape:
+        with Tape.open(fileobj=Ending(stream.bytes), mode="r|", ignore_zeros=True, errorlevel=0) as tape:  # type: ignore[call-overload]
             for found in tape:
-                if found.isdir():
-                    continue
                 name = found.name.removeprefix("./")
-                if found.isreg() and not found.issparse():
-                    yield Member(name, found.size, _Cut(tape.fileobj, found.size))  # type: ignore[arg-type]
-                else:
-                    yield Reject(None, "not_a_file", _kind(found), name)
-                tape.members.clear()  # type: ignore[attr-defined]  # else it remembers the headers of all
+                if found.type in EXTENSIONS:
+                    told = f"a header of {found.size} bytes, {MAX_EXTENSION_BYTES} allowed; the next member is read without"
+                    yield Reject(None, "too_large", told, name[:LONGEST_NAME])
+                elif found.isreg() and not found.issparse():
+                    yield Member(name, found.size, _Cut(tape.fileobj, found.size))
+                elif not found.isdir():
+                    yield Reject(None, "not_a_file", _kind(found), name[:LONGEST_NAME])
+                tape.members.clear()  # else it remembers the headers of all
                 read += 1
             damage = _damage(tape)
     except _BROKEN as error:
@@ -158,9 +134,9 @@ def _taped(stream: Stream) -> Iterator[Member | Reject]:
         yield Reject(None, "damaged_file", damage)
 
 
-def _damage(tape: _Tape) -> str:
-    if tape.broken_at:
-        return f"{len(tape.broken_at)} blocks that are no header of a member, the first at byte {tape.broken_at[0]}"
+def _damage(tape: Tape) -> str:
+    if tape.broken:
+        return f"{tape.broken} blocks that are no header of a member, the first at byte {tape.broken_at}"
     return "" if tape.at_end else f"it ends at byte {tape.offset}, without the mark of its end"
 
 
