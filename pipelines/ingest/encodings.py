@@ -51,11 +51,13 @@ class NotText(Exception):
 def decode(data: bytes) -> tuple[str, tuple[str, ...]]:
     """A file's bytes as text, and what was repaired. A byte order mark names the encoding and is removed.
 
-    Without a mark it is UTF-8. Raises `NotText` as `decode_utf8` does.
+    Without a mark it is UTF-8, or UTF-16 where its zero bytes say so. Raises `NotText` as `decode_utf8` does.
     """
     for mark, encoding in MARKS:
         if data.startswith(mark):
             return _decode(data[len(mark) :], encoding)
+    if wide := _unmarked(data[:DETECTION_BYTES]):
+        return _decode(data, wide)
     return decode_utf8(data)
 
 
@@ -158,8 +160,29 @@ def charset_of_lines(head: bytes) -> str | None:
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """UTF-16 or UTF-32, where a byte order mark says so."""
-    return next((encoding for mark, encoding in MARKS[1:] if head.startswith(mark)), None)
+    """UTF-16 or UTF-32, where a byte order mark says so, and UTF-16 without one where its zero bytes do."""
+    return next((encoding for mark, encoding in MARKS[1:] if head.startswith(mark)), None) or _unmarked(head)
+
+
+def _unmarked(head: bytes) -> str | None:
+    """UTF-16 without a byte order mark, if it is that. Only bytes with too many control characters to be UTF-8 may be.
+
+    The zeros of its spaces, digits and Latin letters stand at odd places (little endian) or at even ones, but for those
+    of a few characters at the beginning of a block of Unicode; and what comes out is no rubbish.
+    """
+    zeros = head.count(0)
+    if not zeros or len(head) - len(head.translate(None, _CONTROLS)) <= max(1, len(head) * MAX_CONTROL_SHARE):
+        return None
+    odd = head[1::2].count(0)
+    if min(odd, zeros - odd) * 4 > zeros or zeros * 40 < len(head):
+        return None
+    encoding = "utf-16-le" if odd > zeros - odd else "utf-16-be"
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return None
+    strange = sum(unicodedata.category(character)[0] == "C" for character in text if character not in WHITE_SPACE)
+    return encoding if strange <= len(text) * MAX_ODD_SHARE else None
 
 
 def as_utf8(file: BinaryIO, encoding: str) -> BinaryIO:

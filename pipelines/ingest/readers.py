@@ -42,8 +42,11 @@ _BY_SUFFIX = {
 } | dict.fromkeys(CODE_SUFFIXES, "code")
 _JSON_ARRAY = re.compile(rb'\[\s*\{\s*"')
 _JSON_OBJECT = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*+"\s*:|\})')
-_HTML = re.compile(rb"<(!doctype\s+html|html)[\s>]", re.IGNORECASE)
-_MEDIAWIKI = re.compile(rb"<mediawiki[\s>]")
+_PROLOG = rb"(?:\s++|<!--.*?-->|<\?.*?\?>)*+"
+"""What may stand before the first element: white space, comments, an XML declaration (HTML standard, 13.1)."""
+_HTML = re.compile(_PROLOG + rb"<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_MEDIAWIKI = re.compile(_PROLOG + rb"<mediawiki[\s>]", re.DOTALL)
+_TEXT_SUFFIXES = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 
 
 def read_file(stream: Stream, source: Source, max_bytes: int) -> Items:
@@ -122,14 +125,17 @@ def detect(head: bytes, stream: Stream) -> str:
     if wide := wide_encoding(head):
         head = head.decode(wide, "ignore").encode()
     start = head.removeprefix(BOM_UTF8).lstrip()
-    if found := _detect_json(start, suffix, whole=whole):
+    by_name = _BY_SUFFIX.get(suffix) or ("code" if language_of(name) else "text")
+    for_people = suffix in _TEXT_SUFFIXES or by_name == "code"  # what may well begin with an example of another format
+    found = _detect_json(start, suffix, whole=whole)
+    if found and not (for_people and not _is_all_json(start, whole=whole)):
         return found
-    if start.startswith(b"<"):
-        if _MEDIAWIKI.search(start, 0, 4096):
+    if start.startswith(b"<") and not for_people:
+        if _MEDIAWIKI.match(start):
             return "mediawiki"
-        if _HTML.search(start, 0, 4096) and suffix not in CODE_SUFFIXES:
+        if _HTML.match(start):
             return "html"
-    return _BY_SUFFIX.get(suffix) or ("code" if language_of(name) else "text")
+    return by_name
 
 
 def _detect_json(start: bytes, suffix: str, *, whole: bool) -> str:
@@ -149,3 +155,18 @@ def _detect_json(start: bytes, suffix: str, *, whole: bool) -> str:
             return "json" if suffix not in (".jsonl", ".ndjson") and first_line.rstrip()[-1:] in b"{[," else ""
         return "json" if suffix == ".json" and whole and not rest.strip() else "jsonl"
     return "json" if suffix == ".json" else "jsonl"
+
+
+def _is_all_json(start: bytes, *, whole: bool) -> bool:
+    """Whether more than the first line is JSON: most of several lines, or all lines together."""
+    lines = [line for line in start.split(b"\n")[: None if whole else -1] if line.strip()]
+    if len(lines) > 1 and sum(map(_is_json, lines)) * 2 > len(lines):
+        return True
+    return _is_json(start) if whole else bool(_JSON_ARRAY.match(start))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        return isinstance(json.loads(data, strict=False), dict | list)
+    except (ValueError, RecursionError):
+        return False

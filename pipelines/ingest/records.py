@@ -5,6 +5,7 @@ Formats stand in `formats/`, what makes bytes into text in `encodings.py`, decom
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ import orjson
 from pipelines.ingest.dates import iso_date
 from pipelines.ingest.encodings import NotText, decode_any, decode_utf8, is_blank, valid_unicode
 from pipelines.ingest.params import Source
+from pipelines.spdx import LONGEST as LONGEST_LICENCE
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)  # the scheme of RFC 3986, section 3.1, and a host
 
 REASONS: dict[str, str] = {
     "vanished_file": "the file or folder was listed, and gone when it was to be read",
@@ -29,6 +33,7 @@ REASONS: dict[str, str] = {
     "invalid_csv": "the row cannot be parsed",
     "wrong_columns": "the row has more or fewer columns than the header",
     "missing_column": "the file has no column of that name",
+    "ambiguous_column": "the file has several columns of the name that `fields` or the text's default says",
     "missing_field": "the record has no such field, or null in it",
     "wrong_type": "the field holds something else than text",
     "duplicate_id": "an earlier record of the file, or member of the archive, has the same id or name",
@@ -147,7 +152,8 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
     """The record that a mapping holds under the names that the source maps, or why it is none.
 
     number: counts the records of a file from 0; the key where no id is mapped. max_bytes: of the text as UTF-8. What is
-    mapped to url and date stands in the metadata under these names, dates in ISO 8601.
+    mapped to url and date stands in the metadata under these names, dates in ISO 8601; so does an id that is a URL,
+    where the record has no other url. Where no licence is mapped, `license` or `licence` is one if it is a short text.
     """
     mapped = source.fields
     text_field, id_field, license_field = mapped.get("text", "text"), mapped.get("id"), mapped.get("license")
@@ -155,14 +161,14 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
     if id_field:
         given = fields.get(id_field)
         if given is None or given == "":
-            return Reject(key, "missing_field", f"no id in the field {id_field!r}")
+            return Reject(key, "missing_field", missing("id", id_field, fields))
         if type(given) not in (str, int):
             return Reject(key, "wrong_type", f"the id in {id_field!r} is of type {type(given).__name__}")
         key = valid_unicode(str(given))[0]
     rest = dict(fields)
     text = rest.pop(text_field, None)
     if text is None:
-        return Reject(key, "missing_field", f"no text in the field {text_field!r}; it has {_names(fields)}")
+        return Reject(key, "missing_field", missing("text", text_field, fields))
     repairs: tuple[str, ...] = ()
     if isinstance(text, bytes):
         try:
@@ -177,19 +183,36 @@ def record_from(fields: Mapping[str, Any], number: int, source: Source, max_byte
     if len(text) * 4 > max_bytes and (size := len(text.encode())) > max_bytes:
         return Reject(key, "too_large", f"{size} bytes of text, {max_bytes} allowed")
     licence = None
-    if mapped:
-        if id_field:
-            rest.pop(id_field, None)
-        if license_field and (given := rest.pop(license_field, None)):
+    if not license_field and ("license" in fields or "licence" in fields):
+        license_field = next((name for name in ("license", "licence") if _is_name(fields.get(name))), None)
+    if license_field:
+        if given := fields.get(license_field):
             licence = valid_unicode(str(given))[0]
-        if "url" in mapped or "date" in mapped:
-            told = {name: rest.pop(mapped[name], None) for name in ("url", "date") if name in mapped}
-            told["date"] = iso_date(told.get("date"))
-            rest |= {name: value for name, value in told.items() if value is not None}
+        rest.pop(license_field, None)
+    if mapped:
+        for theirs in mapped.values():
+            rest.pop(theirs, None)
+        if "url" in mapped and (url := fields.get(mapped["url"])) is not None:
+            rest["url"] = url
+        if "date" in mapped and (date := fields.get(mapped["date"])) is not None:
+            rest["date"] = iso_date(date)
+        if id_field and "url" not in rest and _URL.match(key):
+            rest["url"] = key
     try:
         return Record(key, text, licence, metadata_json(rest), repairs + joined)
     except RecursionError:
         return Reject(key, "invalid_json", "the fields beside the text are nested too deeply")
+
+
+def missing(role: str, field: str, fields: Mapping[str, Any]) -> str:
+    """Why a record has no text or id: the detail of a rejection as 'missing_field'."""
+    if field in fields:
+        return f"the {role} in the field {field!r} is {'null' if fields[field] is None else 'empty'}"
+    return f"no {role} in the field {field!r}; it has {_names(fields)}"
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_LICENCE and not is_blank(value)
 
 
 def _names(fields: Mapping[str, Any]) -> str:

@@ -36,7 +36,7 @@ from pipelines.ingest.records import NOT_DAMAGE, BadInput, Items, Record, Reject
 from pipelines.ingest.streams import Stream
 from pipelines.removals import NOTHING_FORGOTTEN, Removals
 
-VERSION = 3
+VERSION = 4
 LISTINGS = 3
 """How often a source is listed anew because files changed while they were read."""
 REJECTS_PER_SHARD = 100_000

@@ -144,3 +144,28 @@ def test_sources_that_drop_nothing_are_judged_together(
     assert (result.success, check.passed) == (not strict, False)
     assert check.description == "books: 0.0% of 700 documents dropped; web: 0.0% of 700 documents dropped"
     assert (mill.ledger.current("filtered_documents", "books") is None) is strict
+
+
+def test_a_source_that_fails_the_audit_goes_no_further_and_the_run_says_why(tmp_path: Path) -> None:
+    profile = make_profile(tmp_path, clean={"compliance": {"consent": True}})
+    with dg.DagsterInstance.ephemeral() as instance:
+        mill = Mill(profile, instance)
+        result = mill.run("*filtered_documents")
+
+        assert not result.success
+        assert "compliance_audit[books] is not published, it fails consent_documented" in reason(result)
+        assert mill.ledger.current("clean_documents", "books") is not None
+        assert mill.ledger.current("compliance_audit", "books") is None
+        assert mill.ledger.current("unique_documents", "books") is None
+
+
+def test_what_was_cleaned_anew_is_not_deduplicated_before_it_is_audited_anew(mill: Mill) -> None:
+    assert mill.run("*unique_documents").success
+    books = Path(mill.profile.source("books").path) / "part 1.jsonl"
+    books.write_text(books.read_text().replace("miller", "builder"))
+    assert mill.run('key:"raw_documents" or key:"clean_documents" or key:"duplicate_clusters"').success
+
+    result = mill.run("unique_documents")
+
+    assert not result.success
+    assert "clean_documents[books]" in reason(result)

@@ -118,7 +118,7 @@ def _taped(stream: Stream) -> Iterator[Member | Reject]:
             for found in tape:
                 name = found.name.removeprefix("./")
                 if found.type in EXTENSIONS:
-                    told = f"a header of {found.size} bytes, {MAX_EXTENSION_BYTES} allowed; the next member is read without"
+                    told = f"a header of {found.size} bytes, at most {MAX_EXTENSION_BYTES} are read of one member's"
                     yield Reject(None, "too_large", told, name[:LONGEST_NAME])
                 elif found.isreg() and not found.issparse():
                     yield Member(name, found.size, _Cut(tape.fileobj, found.size))

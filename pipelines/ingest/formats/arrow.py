@@ -7,8 +7,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from pipelines.ingest.formats.csv import missing_column
-from pipelines.ingest.formats.tables import BROKEN, batch_records, raise_if_of_the_system
+from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of, raise_if_of_the_system
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Reject
 from pipelines.ingest.streams import Stream
@@ -30,13 +29,15 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         content.read(len(FILE_MAGIC))
     try:
         with pa.ipc.open_stream(content) as batches:
-            if missing := missing_column(source, batches.schema.names):
-                yield missing
+            names = columns_of(batches.schema.names, source)
+            if isinstance(names, Reject):
+                yield names
                 return
             for batch in batches:
                 _check(batch)
                 for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-                    yield from batch_records(batch.slice(start, ROWS_AT_ONCE), number + start, source, max_bytes)
+                    rows = batch.slice(start, ROWS_AT_ONCE)
+                    yield from batch_records(rows, names, number + start, source, max_bytes)
                 number += batch.num_rows
             damage = _what_follows(content, is_file=is_file)
     except BROKEN as error:

@@ -1,29 +1,46 @@
 """CSV with a header, and its kin with tabs, semicolons or bars between the columns."""
 
 import csv
+import io
 import itertools
+import re
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from typing import Any, BinaryIO
 
-from pipelines.ingest.encodings import WHITE_SPACE, NotText, decode_utf8
+from pipelines.ingest.encodings import DETECTION_BYTES, NotText, decode_utf8
+from pipelines.ingest.formats.tables import columns_of
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Reject, record_from
 from pipelines.ingest.streams import Stream, bounded_lines
 
+_SEPARATOR = re.compile(r"sep=([^\w\"\r\n\0])\r?\n?")
+_QUOTED = re.compile(r'(^|[,\t;|])"(?:[^"]++|"")*+"?')
+"""A field in quotes, also one that goes on in the next line."""
+
 
 def read(stream: Stream, source: Source, max_bytes: int) -> Items:
-    """A record per row. The header's columns are its fields; a row with more or fewer is rejected."""
+    """A record per row. The header's columns are its fields; a row with more or fewer is rejected.
+
+    A first line `sep=;` names the separator, as Excel reads and writes it.
+    """
     csv.field_size_limit(max_bytes)
     lines = _Lines(stream, max_bytes)
     try:
         first = next(lines, "")
-        rows = csv.reader(itertools.chain([first], lines), delimiter=_delimiter(first), strict=True)
-        header = next(rows, [])
-    except (_BadLine, csv.Error) as error:
-        yield Reject(None, "damaged_file", f"the header cannot be read: {error}")
+        if said := _SEPARATOR.fullmatch(first):
+            first = next(lines, "")
+        delimiter = said[1] if said else _delimiter(first)
+        rows = csv.reader(itertools.chain([first], lines), delimiter=delimiter, strict=True)
+        header = columns_of(next(rows, []), source)
+    except _BadLine as error:
+        yield Reject(None, error.reason, f"the header cannot be read: {error.detail}")
         return
-    if missing := missing_column(source, header):
-        yield missing
+    except csv.Error as error:
+        told = f"the header cannot be read: {_told(error, max_bytes)}"
+        yield Reject(None, "damaged_file", stream.damage) if stream.damage else Reject(None, "invalid_csv", told)
+        return
+    if isinstance(header, Reject):
+        yield header
         return
     number = 0
     while True:
@@ -40,7 +57,8 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         except csv.Error as error:
             if stream.damage and lines.ended:
                 break  # the torn last row belongs to the one rejection of the damage
-            yield Reject(str(number), "invalid_csv", f"line {lines.number} of a row {_at(begin)}: {error}")
+            told = f"line {lines.number} of a row {_at(begin)}: {_told(error, max_bytes)}"
+            yield Reject(str(number), "invalid_csv", told)
         else:
             if not row:
                 continue
@@ -59,22 +77,40 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         yield Reject(None, "damaged_file", stream.damage)
 
 
-def missing_column(source: Source, columns: Sequence[str]) -> Reject | None:
-    """The rejection of a file whose columns lack the text or a mapped id."""
-    for name in filter(None, (source.field("text"), source.field("id"))):
-        if name not in columns:
-            has = ", ".join(column.strip(WHITE_SPACE) for column in columns[:20]) or "none"
-            return Reject(None, "missing_column", f"no column {name!r}; the file has {has}")
-    return None
-
-
 def _at(place: tuple[int, int]) -> str:
     return f"from line {place[0]} at byte {place[1]}"
 
 
 def _delimiter(header: str) -> str:
-    """The separator that stands most often in the header; a comma where none does."""
-    return max(",\t;|", key=header.count)
+    """The separator that stands most often in the header outside of quotes; a comma where none does."""
+    return max(",\t;|", key=_QUOTED.sub(r"\1", header).count)
+
+
+def _told(error: csv.Error, max_bytes: int) -> str:
+    """What the csv module found, in words for who has the file and not for who wrote the reader."""
+    found = str(error)
+    if found.startswith("new-line"):
+        return "a carriage return stands in a field without quotes"
+    if found.startswith("field larger"):
+        return f"a field has more than {max_bytes} characters"
+    if found.startswith("unexpected end"):
+        return "a quote is opened and never closed"
+    return "a closing quote is followed by more than a separator"
+
+
+class _Returns(io.RawIOBase):
+    """A file whose lines end with carriage returns alone, with line feeds in their place."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        data = self._file.read(len(target)).replace(b"\r", b"\n")
+        target[: len(data)] = data
+        return len(data)
 
 
 class _BadLine(Exception):
@@ -91,7 +127,10 @@ class _Lines:
 
     def __init__(self, stream: Stream, max_bytes: int) -> None:
         self._stream = stream
+        head = stream.head(DETECTION_BYTES)
         content, self._charset = stream.as_utf8()
+        if b"\r" in head and b"\n" not in head:
+            content = io.BufferedReader(_Returns(content), 1 << 17)
         self._lines = bounded_lines(content, max_bytes)
         self._max_bytes = max_bytes
         self.number = self.offset = 0

@@ -98,8 +98,6 @@ class _Window:
 
     def place(self) -> str:
         """Where the bytes at hand begin: in the stored file, or where records share a member of it, in that."""
-        while len(self._starts) > 1 and self._starts[1][0] <= self._at:
-            self._starts.popleft()
         before, start = self._starts[0] if self._starts else (0, 0)
         inner = self._at - before
         return self._where.format(inner=inner, start=start) if inner else f"byte {start}"
@@ -113,6 +111,8 @@ class _Window:
                 break
             start, block, self.broke = piece
             if not self._starts or self._starts[-1][1] != start:
+                if not self._data:
+                    self._starts.clear()
                 self._starts.append((self._at + len(self._data), start))
             self._data += block
         return len(self._data) >= size
@@ -120,6 +120,8 @@ class _Window:
     def _pass(self, size: int) -> None:
         self._at += size
         del self._data[:size]
+        while len(self._starts) > 1 and self._starts[1][0] <= self._at:
+            self._starts.popleft()
 
     def at_record(self) -> bool:
         """Go to the beginning of the next record, over empty lines; False where the file ends or breaks before."""
@@ -138,9 +140,9 @@ class _Window:
 
     def header(self) -> bytes:
         """The header of the record, with the empty line after it; empty: within `MAX_HEADER_BYTES` there is none."""
-        looked = 0
         if not (self._fill(len(_RECORD)) and self._data.startswith(_RECORD)):
             return b""
+        looked = 0
         while True:
             end = _HEADER_END.search(self._data, max(0, looked - _OVERLAP), MAX_HEADER_BYTES)
             if end:

@@ -5,10 +5,11 @@ in `declarations.py`; web archives (`warc.py`) bring pages here together with wh
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from typing import Any
 
-from pipelines.ingest.encodings import MARKS, NotText, decode, is_blank, valid_unicode
+from pipelines.ingest.encodings import MARKS, NotText, decode, is_blank, valid_unicode, wide_encoding
 from pipelines.ingest.formats.declarations import licence_of_page, robots_of_page
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Record, Reject, metadata_json
@@ -179,4 +180,4 @@ def _mostly_utf8(text: str) -> bool:
 
 
 def _name_of(data: bytes) -> str:
-    return next((encoding for mark, encoding in MARKS if data.startswith(mark)), "utf-8")
+    return "utf-8" if data.startswith(BOM_UTF8) else wide_encoding(data[:DETECTION_BYTES]) or "utf-8"

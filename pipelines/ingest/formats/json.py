@@ -13,7 +13,7 @@ import orjson
 
 from pipelines.ingest.formats.jsonl import has_large_float, parse_json
 from pipelines.ingest.params import Source
-from pipelines.ingest.records import Items, Record, Reject, record_from
+from pipelines.ingest.records import Items, Record, Reject, missing, record_from
 from pipelines.ingest.streams import Stream
 
 BLOCK_BYTES = 1 << 18
@@ -59,33 +59,36 @@ def _records(data: bytes, charset: str | None, number: int, source: Source, max_
             yield Reject(str(number), parsed.reason, parsed.detail)
             return
         value, repairs = parsed
-    for at, fields in enumerate(_objects(value, source, alone=alone), number):
+    for at, (name, fields) in enumerate(_objects(value, source, alone=alone), number):
         if not isinstance(fields, dict):
             yield Reject(str(at), "not_an_object", f"a JSON {type(fields).__name__}")
             continue
-        made = record_from(fields, at, source, max_bytes)
+        made = record_from(fields if name is None else {"key": name} | fields, at, source, max_bytes)
         if isinstance(made, Record):
             made.repairs = repairs + made.repairs
+        elif name is not None and fields.get(text_field := source.field("text")) is None:
+            made.detail = f"in the object {name[:100]!r}: {missing('text', text_field, fields)}"
         yield made
 
 
-def _objects(value: Any, source: Source, *, alone: bool) -> Iterator[Any]:
+def _objects(value: Any, source: Source, *, alone: bool) -> Iterator[tuple[str | None, Any]]:
+    """What should be records, with the names that those have which stand as objects in an object."""
     if isinstance(value, str) and not alone:
-        yield {source.field("text"): value}
+        yield None, {source.field("text"): value}
         return
     if not isinstance(value, dict) or not alone or source.field("text") in value:
-        yield value
+        yield None, value
         return
     found = False
     for name, inner in value.items():
         if isinstance(inner, dict):
             found = True
-            yield {"key": name} | inner
+            yield name, inner
         elif isinstance(inner, list) and any(isinstance(element, dict) for element in inner):
             found = True
-            yield from inner
+            yield from ((None, element) for element in inner)
     if not found:
-        yield value
+        yield None, value
 
 
 class Values:

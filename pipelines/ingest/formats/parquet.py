@@ -2,8 +2,7 @@
 
 import pyarrow.parquet as pq
 
-from pipelines.ingest.formats.csv import missing_column
-from pipelines.ingest.formats.tables import BROKEN, batch_records, raise_if_of_the_system
+from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of, raise_if_of_the_system
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Reject
 from pipelines.ingest.streams import Stream
@@ -20,11 +19,12 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
     number = 0
     try:
         with pq.ParquetFile(stream.unpacked, pre_buffer=False, buffer_size=READ_BYTES) as file:
-            if missing := missing_column(source, file.schema_arrow.names):
-                yield missing
+            names = columns_of(file.schema_arrow.names, source)
+            if isinstance(names, Reject):
+                yield names
                 return
             for batch in file.iter_batches(batch_size=_batch_rows(file.metadata), use_threads=False):
-                yield from batch_records(batch, number, source, max_bytes)
+                yield from batch_records(batch, names, number, source, max_bytes)
                 number += batch.num_rows
             promised = file.metadata.num_rows
     except BROKEN as error:

@@ -77,9 +77,9 @@ class Header(tarfile.TarInfo):
             return self.fromtarfile(tape)
         member = self.fromtarfile(tape)
         if is_sparse and member.sparse is None:
-            member.sparse = []  # what makes it one; its map is not read
+            member.sparse = b""  # what makes it one; its map is not read
         member._apply_pax_info(tape.pax_headers | fields, tape.encoding, tape.errors)  # type: ignore[attr-defined]
-        if "size" in fields and (member.isreg() or member.type not in tarfile.SUPPORTED_TYPES):  # type: ignore[attr-defined]
+        if "size" in fields and (member.isreg() or member.type not in tarfile.SUPPORTED_TYPES):
             tape.offset = member.offset_data + member._block(int(fields["size"]))  # type: ignore[attr-defined]
         return member
 
@@ -89,7 +89,7 @@ class Header(tarfile.TarInfo):
         while follows:
             block = tape.fileobj.read(_BLOCK)
             follows = len(block) == _BLOCK and block[504]
-        self.sparse = []
+        self.sparse = b""
         return self._passed_over(tape)
 
 
@@ -114,8 +114,10 @@ def _noted(read: Any, tape: Any) -> Any:
 
 
 class Tape(tarfile.TarFile):
-    """A tar that is read as it comes. broken: blocks that are no headers, the first at byte `broken_at`. at_end: its end
-    is marked."""
+    """A tar that is read as it comes. broken: how many blocks are no headers, the first at byte `broken_at`.
+
+    at_end: the mark of its end has been read.
+    """
 
     tarinfo = Header
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.encodings import as_utf8, charset_of
+from pipelines.ingest.encodings import as_utf8, charset_of, decode, wide_encoding
 
 GERMAN = (
     "Die Würde des Menschen ist unantastbar. Sie zu achten und zu schützen ist Verpflichtung aller staatlichen Gewalt. "
@@ -63,6 +63,35 @@ def test_wide_encodings_with_a_mark_are_read_by_every_reader_of_lines(
     }.items():
         (folder / name).write_bytes(mark + text.encode(encoding))
     assert sorted(read().texts.values()) == ["two", *["é😀"] * 4]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_known_by_its_zero_bytes(folder: Path, read: Callable, encoding: str) -> None:
+    for name, text in {
+        "a.jsonl": '{"text": "é😀"}\n{"text": "two"}\n',
+        "b.csv": "text\tn\né😀\t1\n",
+        "c.json": '[{"text": "é😀"}]',
+        "d.txt": TEXTS["windows-1251"],
+        "e.html": f"<html><p>{GERMAN}</p></html>",
+    }.items():
+        (folder / name).write_bytes(text.encode(encoding))
+    got = read()
+    assert sorted(got.texts.values()) == sorted(["two", *["é😀"] * 3, TEXTS["windows-1251"], GERMAN.strip()])
+    assert f'"charset":"{encoding}"' in next(row["metadata"] for row in got.documents if row["uri"] == "e.html#0")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"hello\0world!", b"a\0" + b"plain text " * 3, bytes(range(256)) * 8, b"\1\0\2\0" * 99, b"\0" * 99, b"RIFF\0\0"],
+)
+def test_zero_bytes_alone_make_no_utf_16(data: bytes) -> None:
+    assert wide_encoding(data) is None
+
+
+@given(st.text("".join(map(chr, range(32, 127))) + "\n", min_size=2), st.sampled_from(["utf-16-le", "utf-16-be"]))
+def test_ascii_in_utf_16_is_read_back(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)) == (text, ())
+    assert decode(text.encode()) == (text, ())
 
 
 def test_a_short_text_in_an_unknown_encoding_is_rejected(folder: Path, read: Callable) -> None:

@@ -111,6 +111,14 @@ def test_an_object_is_a_record_or_holds_records(folder: Path, read: Callable) ->
     ]
 
 
+def test_of_an_object_in_an_object_its_own_fields_are_told(folder: Path, read: Callable) -> None:
+    (folder / "a.json").write_text('{"train": {"a": {"text": "deep"}}, "test": {"text": "flat"}}')
+    got = read()
+    assert got.texts == {"a.json#1": "flat"}
+    [reject] = got.rejects
+    assert reject["detail"] == "at byte 0: in the object 'train': no text in the field 'text'; it has a"
+
+
 def test_an_array_of_strings_holds_texts(folder: Path, read: Callable) -> None:
     (folder / "a.json").write_text('["one", "two, three"]')
     assert read().texts == {"a.json#0": "one", "a.json#1": "two, three"}

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 from collections.abc import Callable
@@ -16,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.encodings import valid_unicode
+from pipelines.ingest.readers import HEAD_BYTES, detect
 from pipelines.ingest.records import BadInput, metadata_json
+from pipelines.ingest.streams import Stream
 
 LINES = b'{"text": "one", "n": 1}\n{"text": "two", "n": 2}\n'
 
@@ -222,6 +225,61 @@ def test_content_decides_over_the_name(folder: Path, read: Callable) -> None:
     (folder / "records.txt").write_bytes(LINES)
     (folder / "prose.md").write_text("{ not json }\nprose")
     assert set(read().texts) == {"records.txt#0", "records.txt#1", "prose.md#0"}
+
+
+PAGE = b"<!doctype html><html><body><p>Some text in a page.</p></body></html>"
+README = b'<p align="center">Mills</p>\n\nAn example:\n```html\n' + PAGE + b"\n```\n"
+DUMP = b"<mediawiki><page>"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reader"),
+    [
+        ("a", PAGE, "html"),
+        ("a", b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<!-- saved -->\n<!-- " + b"x" * 9000 + b" -->" + PAGE, "html"),
+        ("a", b"<HTML>", "html"),
+        ("a", README, "text"),
+        ("README.md", README, "text"),
+        ("README.md", PAGE, "text"),
+        ("a.rst", PAGE, "text"),
+        ("a.txt", b"<!-- c -->" + PAGE, "text"),
+        ("a.html", README, "html"),
+        ("a", b"<!-- " + PAGE, "text"),
+        ("a", b"<?xml version='1.0'?>\n" + DUMP, "mediawiki"),
+        ("a", b"<p>An example: " + DUMP, "text"),
+        ("a.php", PAGE, "code"),
+    ],
+)
+def test_a_page_or_a_dump_begins_as_one(name: str, data: bytes, reader: str) -> None:
+    assert detected(name, data) == reader
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reader"),
+    [
+        ("a.md", b'{"text": "an example"}\n\nis one record,\nand this is prose.\n', "text"),
+        ("a.txt", b'{"text": "an example"}\nand this is prose.\n', "text"),
+        ("a.py", b'{"a": 1}\nprint(1)\n', "code"),
+        ("a.md", b'{\n "a": 1\n}\nand prose.\n', "text"),
+        ("a.js", b'[{"a": 1}].map(f)\n', "code"),
+        ("a.txt", LINES, "jsonl"),
+        ("a.txt", LINES + b"torn", "jsonl"),
+        ("a.txt", b'{"text": "alone"}', "jsonl"),
+        ("a.txt", b'{\n "text": "alone"\n}\n', "json"),
+        ("a.txt", b'[{"text": "one"},\n{"text": "two"}]', "json"),
+        ("a.txt", LINES * 5000, "jsonl"),
+        ("a.md", b'{"text": "an example"}\n' + b"prose\n" * 20_000, "text"),
+        ("a", b'{"text": "one"}\noops\n', "jsonl"),
+        ("a.jsonl", b'{"text": "one"}\noops\noops\n', "jsonl"),
+    ],
+)
+def test_a_text_that_begins_with_json_is_a_text(name: str, data: bytes, reader: str) -> None:
+    assert detected(name, data) == reader
+
+
+def detected(name: str, data: bytes) -> str:
+    with Stream(io.BytesIO(data), name, len(data)) as stream:
+        return detect(stream.head(HEAD_BYTES), stream)
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=20))

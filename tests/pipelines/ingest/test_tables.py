@@ -75,6 +75,29 @@ def test_a_dataset_on_disk_is_its_data_files_and_nothing_beside(folder: Path, re
     assert got.draft.stats["files_left_out"] == {"dataset_description": 5, "not_in_dataset": 1}
 
 
+@pytest.mark.parametrize("write", [write_stream, write_file, lambda path, table: pq.write_table(table, path)])
+def test_columns_of_the_same_name_lose_nothing(folder: Path, read: Callable, write: Callable) -> None:
+    ones = [pa.array(["one"]), pa.array([1]), pa.array([2])]
+    write(folder / "clear", pa.table(ones, names=["text", "n", "n"]))
+    write(folder / "unclear", pa.table(ones, names=["text", "text", "n"]))
+    got = read()
+    assert [row["metadata"] for row in got.documents] == ['{"n":1,"n_2":2}']
+    assert got.reasons == {"unclear": "ambiguous_column"}
+
+
+def test_fields_of_the_same_name_inside_a_column_lose_nothing(folder: Path, read: Callable) -> None:
+    twice = pa.StructArray.from_arrays([pa.array([1, 3]), pa.array([2, 4])], names=["a", "a"])
+    lists = pa.ListArray.from_arrays([0, 1, 2], twice)
+    odd = pa.StructArray.from_arrays([pa.array([1, None], pa.timestamp("ns"))], names=["t"])
+    nothing = pa.array([None, None], twice.type)
+    columns = [pa.array(["one", "two"]), twice, lists, odd, nothing]
+    write_stream(folder / "a.arrow", pa.table(columns, names=["text", "s", "l", "odd", "nothing"]))
+    first, second = (json.loads(row["metadata"]) for row in read().documents)
+    assert (first["s"], first["l"]) == ({"a": 1, "a_2": 2}, [{"a": 1, "a_2": 2}])
+    assert (second["s"], second["odd"], second["nothing"]) == ({"a": 3, "a_2": 4}, {"t": None}, None)
+    assert first["odd"]["t"].startswith("1970-01-01 00:00:00.000000001")
+
+
 def test_values_that_python_does_not_have_become_text(folder: Path, read: Callable) -> None:
     table = pa.table(
         {

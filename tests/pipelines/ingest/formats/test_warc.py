@@ -242,6 +242,38 @@ def test_a_record_that_is_too_large_is_passed_over(compress: Any) -> None:
     assert reasons(given) == [("1", "too_large")]
 
 
+@pytest.mark.parametrize(
+    "bad", [b"WARC/1.0\r\n", b"WARC/1.0\r\nContent-Length: 5\r\n", b"WARC/1.0\r\nContent-Length: 5\r\n\r\n"]
+)
+def test_many_records_without_a_header_or_body_take_time_as_they_are_long(bad: bytes) -> None:
+    """Were every header looked for to the end of what may be one, this would take hours."""
+    given = items(warc, bad * 20_000 + response("two"))
+    assert titles(given) == ["two"]
+    assert len(damage(given)) == 20_000
+
+
+@pytest.mark.parametrize(
+    ("compress", "place"),
+    [
+        (lambda *parts: b"".join(parts), "byte {plain}"),
+        (archive, "byte {packed}"),
+        (lambda *parts: gzip.compress(b"".join(parts)), "byte {plain} of the decompressed member at byte 0"),
+        (lambda *parts: zstandard.compress(b"".join(parts)), "byte {plain} of the decompressed file"),
+    ],
+    ids=["plain", "members", "one member", "zstd"],
+)
+def test_a_rejection_tells_where_its_record_begins(compress: Any, place: str) -> None:
+    one, bad, status = response("one"), response("two", length=7), record("response", answer(b"", "404 Not Found"))
+    told = {
+        item.key: item.detail.partition(": ")[0] for item in records_rejected(items(warc, compress(one, bad, status)))
+    }
+    before = {"1": [one], "2": [one, bad]}
+    assert told == {
+        key: f"record {key} at " + place.format(plain=len(b"".join(parts)), packed=len(archive(*parts)))
+        for key, parts in before.items()
+    }
+
+
 def test_an_endless_header_is_damage() -> None:
     given = items(warc, b"WARC/1.0\r\nA: " + b"x" * 300_000 + b"\r\n\r\n" + response("two"))
     assert titles(given) == ["two"]
