@@ -1,17 +1,16 @@
-"""Secrets: tokens of known makers, private keys, passwords in URLs, and values assigned to names such as api_key.
+"""Secrets that have forms of their own: tokens of known makers, JSON web tokens, private keys.
 
-Placeholders (`changeme`, `<your key>`, `${VAR}`, keys that say EXAMPLE) are none.
+Keys that say EXAMPLE are none. Secrets that only the place tells where they stand are in `assigned.py`.
 """
 
 import base64
 import binascii
 import json
-import math
 import re
-from collections import Counter
 from collections.abc import Iterator
 
-from pipelines.clean.pii.finding import Finding, Window, words
+from pipelines.clean.pii.finding import Finding, Window
+from pipelines.clean.pii.randomness import entropy, is_placeholder, looks_random
 
 _END = r"(?![A-Za-z0-9_-])"
 _TOKENS = tuple(
@@ -44,30 +43,7 @@ _BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/-]{20,400}={0,2})(?![A-Za-z0-9])")
 _PEM = re.compile(r"-----BEGIN ((?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
 _PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{40}")
 
-_PASSWORD_NAMES = ("password", "passwd", "passphrase", "pwd", "credential", "credentials")
-_KEYS = ("api", "access", "secret", "private", "auth", "encryption", "signing", "account", "client")
-_NAMES = (
-    *_PASSWORD_NAMES,
-    "secret",
-    "token",
-    *(f"{kind}{joint}key" for kind in _KEYS for joint in ("", "_", "-", ".")),
-)
-"""How names of secrets end, in small letters."""
-_VALUE = re.compile(
-    r"(?:[:=]|:=|=>) {0,4}(?:[rbuf]{0,2}([\"'`])([^\"'`\s]{8,200})\1|([^\s\"'`<>;,(){}\[\]|\\]{8,200})(?=\s|$|&))"
-)
-_PLACEHOLDER = re.compile(
-    r"[<>{}$]|\*\*|xxx|\.\.\.|::|%\(|%s|change|your|example|placeholder|dummy|sample|fake|secret|passw|token|none|null|true|"
-    r"false|test|todo|redacted|hunter2|foobar|abcdef|123456|environ|getenv|config|settings|://|default|admin|user|mock|hidden|key|private|public|%[a-z]",
-    re.IGNORECASE,
-)
-_PATH_OR_NAME = re.compile(
-    r"[A-Za-z_]+(?:[./:-][A-Za-z_]+)*\d?$|[./~].*|[\d.:-]+$|.*\.(?:py|json|pem|key|crt|txt|ya?ml)$"
-)
-_BITS = {"password": 2.8, "token": 3.4}
-"""Fewest bits of entropy per character of an assigned password, and of other assigned secrets."""
 _TOKEN_BITS = 3.0
-_FEWEST_TOKEN_CHARACTERS = 16
 
 
 def tokens(window: Window) -> Iterator[Finding]:
@@ -82,7 +58,7 @@ def tokens(window: Window) -> Iterator[Finding]:
         return
     if window.found in ("AccountKey=", "Bearer "):
         match = (_AZURE if window.found == "AccountKey=" else _BEARER).match(text, start)
-        if match and not _PLACEHOLDER.search(match.group(1)) and _looks_random(match.group(1), _BITS["token"]):
+        if match and not is_placeholder(match.group(1)) and looks_random(match.group(1)):
             yield Finding(
                 "credential", match.start(1), match.end(1), "azure" if window.found == "AccountKey=" else "bearer"
             )
@@ -100,7 +76,7 @@ def tokens(window: Window) -> Iterator[Finding]:
 
 
 def _token(maker: str, start: int, stop: int, value: str) -> Iterator[Finding]:
-    if _entropy(value) >= _TOKEN_BITS and not re.search("EXAMPLE|xxxx|XXXX|0123456789|1234567890|abcdefgh", value):
+    if entropy(value) >= _TOKEN_BITS and not re.search("EXAMPLE|xxxx|XXXX|0123456789|1234567890|abcdefgh", value):
         yield Finding("credential", start, stop, maker)
 
 
@@ -136,65 +112,3 @@ def _private_key(text: str, start: int) -> Iterator[Finding]:
             yield Finding("credential", start, body.end(), "private key")
     elif _PEM_BODY.search(text, begin.end(), end):
         yield Finding("credential", start, end + len(last), "private key")
-
-
-def in_urls(window: Window) -> Iterator[Finding]:
-    """The password between :// and @ in a URL."""
-    user, _, password = window.found.partition(":")
-    if (
-        len(password) < 6
-        or not re.search(r"[\d\W]", password)
-        or re.search(r"[\[\]{}(),:]", password)
-        or _PLACEHOLDER.search(password)
-        or password.lower().strip("-_") in _PASSWORD_WORDS
-    ):
-        return
-    if password.lower() == user.lower() or re.fullmatch(r"\d{1,5}|[A-Z_]+|[^\w]*|(\w)\1*", password) or "/" in user:
-        return
-    if re.fullmatch(
-        r"[\w.:-]*(?:example|localhost)[\w.:-]*", window.text[window.stop + 1 : window.stop + 40].split("/")[0]
-    ):
-        return
-    yield Finding("credential", window.stop - len(password), window.stop, "url")
-
-
-_PASSWORD_WORDS = words(
-    "pass pwd pw psw passwd password p w word pwrd secret key auth foo bar baz abc abcd tiger scott"
-)
-
-
-def assignments(window: Window) -> Iterator[Finding]:
-    """A value assigned to a name of a secret, in code or configuration."""
-    text, at = window.text, window.start
-    name = text[max(0, at - 24) : at].rstrip(" \"']").lower()
-    value = _VALUE.match(text, at) if name.endswith(_NAMES) else None
-    if not value:
-        return
-    group = 2 if value.group(2) else 3
-    found = value.group(group)
-    is_password = name.endswith(_PASSWORD_NAMES)
-    if _PLACEHOLDER.search(found) or _PATH_OR_NAME.match(found):
-        return
-    if is_password and group == 2:
-        fits = _entropy(found) >= _BITS["password"] and _kinds_of_signs(found) >= 3
-    else:
-        fits = len(found) >= _FEWEST_TOKEN_CHARACTERS and _looks_random(found, _BITS["token"])
-    if fits:
-        yield Finding("credential", value.start(group), value.end(group), "assigned")
-
-
-def _looks_random(value: str, bits: float) -> bool:
-    digits = sum(map(str.isdigit, value))
-    return _entropy(value) >= bits and digits >= 2 and digits < len(value) and not re.search("[A-Za-z]{13}", value)
-
-
-def _kinds_of_signs(value: str) -> int:
-    return sum(
-        any(map(test, value)) for test in (str.islower, str.isupper, str.isdigit, lambda sign: not sign.isalnum())
-    )
-
-
-def _entropy(value: str) -> float:
-    """Shannon's entropy of the signs, bits per sign."""
-    total = len(value)
-    return -sum(count / total * math.log2(count / total) for count in Counter(value).values())

@@ -6,11 +6,11 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.clean.pii import addresses, credentials, mail, national, payment, phones, scan
+from pipelines.clean.pii import addresses, assigned, credentials, mail, national, payment, phones, scan
 from pipelines.clean.pii.finding import ASCII_FORMS, Finding, Window
 from pipelines.clean.pii.params import ID_COUNTRIES, PHONE_COUNTRIES, TYPES, PiiParams
 from pipelines.clean.pii.scan import Candidate, candidates
-from pipelines.clean.pii.triggers import LITERALS, OBFUSCATED_SIGNS
+from pipelines.clean.pii.triggers import ENCODED_SIGNS, IBAN_WORDS, LITERALS, OBFUSCATED_SIGNS, USER_OPTIONS
 
 _AROUND = {
     scan.NUMBER: (8, 32),
@@ -27,9 +27,19 @@ _AROUND_LITERAL = {b"-----BEGIN ": (0, 16384), b"eyJ": (2, 5200)}
 _PRECEDENCE = {
     kind: rank for rank, kind in enumerate(("credential", "email", "iban", "card", "national_id", "ip", "phone"))
 }
-_OBFUSCATED = frozenset(len(LITERALS) - 1 - index for index in range(len(OBFUSCATED_SIGNS)))
-
 Check = Callable[[Window], Iterable[Finding]]
+
+_OF_LITERALS: dict[bytes, Check] = {
+    literal.encode(): check
+    for literals, check in (
+        (OBFUSCATED_SIGNS, mail.obfuscated),
+        (ENCODED_SIGNS, mail.encoded),
+        (IBAN_WORDS, payment.announced_ibans),
+        (USER_OPTIONS, assigned.in_options),
+    )
+    for literal in literals
+}
+"""The checks of literals that no token begins with."""
 
 
 def find(text: str, params: PiiParams) -> list[Finding]:
@@ -80,14 +90,14 @@ def _checks(params: PiiParams) -> list[tuple[Check, ...]]:
     checks[scan.IPV6] = (addresses.ipv6,)
     checks[scan.MIXED] = (payment.ibans, lambda window: national.in_words(window, ids))
     checks[scan.MAIL] = (mail.addresses,)
-    checks[scan.CREDENTIALS] = (credentials.in_urls,)
-    checks[scan.ASSIGNMENT] = (credentials.assignments,)
+    checks[scan.CREDENTIALS] = (assigned.in_urls,)
+    checks[scan.ASSIGNMENT] = (assigned.assignments,)
     checks[scan.LITERAL] = (_literal,)
     return checks
 
 
 def _literal(window: Window) -> Iterable[Finding]:
-    return mail.obfuscated(window) if window.context in _OBFUSCATED else credentials.tokens(window)
+    return _OF_LITERALS.get(LITERALS[window.context], credentials.tokens)(window)
 
 
 def _checked(candidate: Candidate, view: memoryview, checks: list[tuple[Check, ...]]) -> Iterator[Finding]:

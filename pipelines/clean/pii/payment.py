@@ -6,6 +6,7 @@ they stand in its groups or after a word such as `card`.
 
 import re
 from collections.abc import Iterator
+from string import ascii_lowercase, ascii_uppercase
 
 from pipelines.clean.pii.finding import Finding, Window, words
 from pipelines.clean.pii.triggers import CARD, PHONE, REFERENCE
@@ -41,6 +42,8 @@ _GROUP_BEFORE = re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{3,5}\s$")
 _GROUP = re.compile(r"[A-Za-z]|\s[0-9A-Fa-f]{3,5}(?![0-9A-Za-z])")
 
 _IBAN = re.compile(r"[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,30}")
+_SMALL_IBAN = re.compile(r"iban[^\n0-9]{0,16}[^\n0-9A-Za-z]([a-z]{2}\d\d)", re.IGNORECASE)
+_CAPITALS = str.maketrans(ascii_lowercase, ascii_uppercase)
 IBAN_LENGTHS = {
     pair[:2]: int(pair[2:])
     for pair in words(
@@ -81,19 +84,31 @@ def _stands_alone(text: str, match: re.Match[str]) -> bool:
 
 def ibans(window: Window) -> Iterator[Finding]:
     """The IBAN that a word of capitals and digits begins with."""
+    return _iban(window.text, window.start)
+
+
+def announced_ibans(window: Window) -> Iterator[Finding]:
+    """The IBAN in small letters behind the word."""
+    match = _SMALL_IBAN.match(window.text, window.start)
+    if match:
+        yield from _iban(window.text.translate(_CAPITALS), match.start(1))
+
+
+def _iban(text: str, start: int) -> Iterator[Finding]:
+    """The IBAN that begins at `start`. Which banks a country has is not asked: such lists age."""
     from stdnum import iban
 
-    match = _IBAN.match(window.text, window.start)
-    length = IBAN_LENGTHS.get(window.text[window.start : window.start + 2])
+    match = _IBAN.match(text, start)
+    length = IBAN_LENGTHS.get(text[start : start + 2])
     if not match or not length:
         return
-    stop = window.start
+    stop = start
     for sign in match.group():
         length -= sign not in " -"
         stop += 1
         if not length:
             break
-    number = re.sub("[ -]", "", window.text[window.start : stop])
-    ends = not window.text[stop : stop + 1].isalnum() and window.text[stop : stop + 1] not in ("_", "/", "+", "=")
-    if not length and ends and len(set(number[4:])) >= _FEWEST_DISTINCT and iban.is_valid(number):
-        yield Finding("iban", window.start, stop, number[:2])
+    number = re.sub("[ -]", "", text[start:stop])
+    ends = not text[stop : stop + 1].isalnum() and text[stop : stop + 1] not in ("_", "/", "+", "=")
+    if not length and ends and len(set(number[4:])) >= _FEWEST_DISTINCT and iban.is_valid(number, False):
+        yield Finding("iban", start, stop, number[:2])

@@ -25,7 +25,7 @@ _ANNOUNCED = {
     "US": r"(?:\(\d{3}\)|\d{3})[ /-]?\d{3}[ -]?\d{4}",
     "FR": r"0[1-9]\d{8}",
     "GB": r"0\d{2,4}[ -]?\d{3,4}[ -]?\d{3,4}|0\d{4}[ -]\d{5,6}",
-    "DE": r"0\d{2,4}(?: ?[/-] ?| )?\d{3,9}(?:[ -]\d{1,5}){0,3}",
+    "DE": r"0\d{2,4}(?: ?[/-] ?| )?\d{2,9}(?:[ -]\d{1,5}){0,4}",
     "IT": r"0\d{1,3}[ ./-]?\d{5,8}|3\d\d[ .-]?\d{3}[ .-]?\d{3,4}",
     "ES": r"[6-9]\d\d[ .-]?\d{3}[ .-]?\d{3}|[6-9]\d\d(?:[ .-]\d\d){3}",
     "IN": r"0?[6-9]\d{4}[ -]?\d{5}|0\d{2,4}[ -]\d{6,8}",
@@ -46,6 +46,8 @@ _FICTION = re.compile(
 """Ranges that the regulators keep for films and examples."""
 _FALLING_OR_RISING = re.compile("0102030405|1234567|2345678|3456789|7654321|8765432|9876543")
 _FRACTION = re.compile(r"\+\d+\.\d+(?!\d*\.\d)")
+_DIALLED = re.compile(r"00 ?[1-9]")
+"""The prefix that is dialled for + in most of Europe (ITU-T E.123)."""
 _MOST_TRIES = 3
 
 
@@ -80,6 +82,8 @@ def numbers(window: Window, countries: frozenset[str]) -> Iterator[Finding]:
     if before == "+":
         yield from _international(window)
         return
+    if announced and _DIALLED.match(window.found):
+        yield from _with_code(window.text, window.start, window.start + 2, window.stop)
     text, start = window.text, window.start - (before == "(")
     if not _any_form(countries, announced).search(text, start, window.stop + 1):
         return
@@ -99,18 +103,22 @@ def _international(window: Window) -> Iterator[Finding]:
     if _FRACTION.match(text, plus):
         return
     start = plus - (text[plus - 1 : plus] == "(" and ")" in window.found)
-    stop = window.stop
+    yield from _with_code(text, start, window.start, window.stop)
+
+
+def _with_code(text: str, start: int, code: int, stop: int) -> Iterator[Finding]:
+    """The number from `start` on whose country code stands at `code`."""
     for _ in range(_MOST_TRIES):
-        if sum(map(str.isdigit, text[plus:stop])) < 8:
+        if sum(map(str.isdigit, text[code:stop])) < 8:
             return
-        country = _assigned(text[plus:stop], None)
+        country = _assigned("+" + text[code:stop], None)
         if country:
             yield Finding("phone", start, stop, country)
             return
-        shorter = re.search(r"[^\d]+\d+$", text[plus:stop])
+        shorter = re.search(r"[^\d]+\d+$", text[code:stop])
         if not shorter:
             return
-        stop = plus + shorter.start()
+        stop = code + shorter.start()
 
 
 def _assigned(written: str, country: str | None) -> str:

@@ -35,6 +35,10 @@ BATCH = 1 << 14
 LONGEST_LOCAL, LONGEST_DOMAIN, LONGEST_CREDENTIALS = 64, 255, 128
 """Bytes before and after an @ (RFC 5321, 4.5.3.1), and between :// and @."""
 SHORTEST_SECRET = 8
+MOST_SPACES = 24
+"""Between a name and its sign, as in aligned assignments."""
+_ASS = (ord("a") & 31) << 10 | (ord("s") & 31) << 5 | ord("s") & 31
+_STRING_PREFIXES = tuple(b"bfruBFRU")
 _NEWLINE, _SPACE, _DASH, _DOT, _SLASH, _COLON, _EQUALS, _AT = 10, 32, 45, 46, 47, 58, 61, 64
 
 
@@ -139,16 +143,17 @@ def _follow(  # type: ignore[no-untyped-def]
                         start, end = ipv6_end(data, i, begin, stop, classes)
                         if end > start:
                             count = _add(found, count, text, begin, stop, start, end, IPV6, 0)
-                    # The last three letters of the name before it, behind a space and a quote or bracket.
-                    j = i - 1
-                    j -= np.int64(j > begin and data[j] == _SPACE)
-                    j -= np.int64(j > begin and (data[j] == 34 or data[j] == 39 or data[j] == 93))
-                    j -= np.int64(j > begin and (data[j] == 34 or data[j] == 39))
+                    j = _name_end(data, i, begin)
                     if j - 2 >= begin and classes[data[j]] & (UPPER | LOWER):
                         letters = (
                             np.int64(data[j - 2] & 31) << 10 | np.int64(data[j - 1] & 31) << 5 | np.int64(data[j] & 31)
                         )
-                        if endings[letters] and _has_value(data, i + 1, stop):
+                        # Of names that end in "ass" only those in "pass": HTML is full of `class=`.
+                        if (
+                            endings[letters]
+                            and (letters != _ASS or (j - 3 >= begin and data[j - 3] & 95 == 80))
+                            and _has_value(data, i + 1, stop)
+                        ):
                             count = _add(found, count, text, begin, stop, i, i + 1, ASSIGNMENT, 0)
                 if what & LITERAL_PAIR:
                     rank = np.int64(first[before << 8 | current])
@@ -216,14 +221,38 @@ def _at(data, i, begin, stop, classes, text, found, count):  # type: ignore[no-u
 
 
 @numba.njit(nogil=True, cache=True)
+def _name_end(data, i, begin):  # type: ignore[no-untyped-def]
+    """The last byte of the name before the sign at i, behind spaces and a quote or bracket."""
+    j = i - 1
+    while j > begin and data[j] == _SPACE and i - j < MOST_SPACES:
+        j -= 1
+    j -= np.int64(j > begin and (data[j] == 34 or data[j] == 39 or data[j] == 93))
+    return j - np.int64(j > begin and (data[j] == 34 or data[j] == 39))
+
+
+@numba.njit(nogil=True, cache=True)
 def _has_value(data, i, stop):  # type: ignore[no-untyped-def]
-    """Whether as many signs as the shortest secret has follow, behind spaces and a quote."""
+    """Whether as many signs as the shortest secret has follow, behind spaces and a quote.
+
+    Behind a quote (perhaps with a letter before it, as in b"") any signs, else those that no code has at that place.
+    """
     first = i
-    while i < stop and i - first < 6 and (data[i] in (_SPACE, _EQUALS, 34, 39, 62, 96)):
+    quoted = False
+    while i < stop and i - first < 7:
+        byte = data[i]
+        if byte in (34, 39, 96):
+            quoted = True
+            i += 1
+            break
+        prefix = byte in _STRING_PREFIXES and i + 1 < stop and data[i + 1] in (34, 39)
+        if not (prefix or byte in (_SPACE, _EQUALS, 62)):
+            break
         i += 1
     if i + SHORTEST_SECRET > stop:
         return False
     for k in range(i, i + SHORTEST_SECRET):
-        if data[k] <= _SPACE or data[k] in (34, 39, 40, 44, 59, 60, 62, 91, 93, 96):
+        if data[k] <= _SPACE or data[k] in (34, 39, 96):
+            return False
+        if not quoted and data[k] in (40, 44, 59, 60, 62, 91, 93):
             return False
     return True

@@ -29,7 +29,7 @@ CONTEXT_WORDS = {
     "cell cellphone call sms whatsapp handy contact hotline phonenumber ruf rufnummer portable cellulare celular "
     "movil móvil telefoonnummer phones 電話 电话 手机 携帯",
     CARD: "card cards creditcard visa mastercard amex maestro debit kreditkarte carte tarjeta carta cardnumber ccnum "
-    "ccnumber pan cartão",
+    "ccnumber pan cartão cc kartennummer kreditkartennummer express diners",
     IP: "ip ips ipv ipaddr ipaddress addr host hosts server ping dns gateway nameserver ssh inet whois",
     VERSION: "version versions ver release releases build firmware driver revision rev assemblyversion fileversion oid "
     "objectidentifier section chapter patch deps chrome firefox safari oids sec upgrade",
@@ -62,9 +62,16 @@ and code have least of (counted in 30 MB of site-packages)."""
 OBFUSCATED_SIGNS = {
     "(at)": 0, "[at]": 0, "{at}": 0, "(AT)": 2, "[AT]": 2, " dot ": 1, "[dot]": 0, "(dot)": 0, " DOT ": 1,
 }  # fmt: skip
-LITERALS = tuple(text.encode() for text in (*SECRET_BEGINNINGS, *OBFUSCATED_SIGNS))
-KEY_ENDINGS = ("ord", "swd", "pwd", "ret", "ken", "key", "ase", "ial", "als")
-"""The last three letters of names such as password, passwd, pwd, secret, token, api_key, passphrase, credentials."""
+ENCODED_SIGNS = {"%40": 0, "&#64;": 1, "&#x40;": 1, "&#X40;": 1}
+IBAN_WORDS = {"iban": 0, "Iban": 0, "IBAN": 0}
+"""What announces an IBAN in small letters."""
+USER_OPTIONS = {"-u ": 0, "-user ": 0}
+"""Of curl; a user and a password follow."""
+_LITERALS = SECRET_BEGINNINGS | OBFUSCATED_SIGNS | ENCODED_SIGNS | IBAN_WORDS | USER_OPTIONS
+LITERALS = tuple(text.encode() for text in _LITERALS)
+KEY_ENDINGS = ("ord", "swd", "pwd", "ret", "ken", "key", "ase", "ial", "als", "ass")
+"""The last three letters of names such as password, passwd, pwd, secret, token, api_key, passphrase, credentials, pass.
+"""
 
 HASH_START, HASH_FACTOR = 0x811C9DC5, 0x01000193
 """FNV-1a, 32 bits."""
@@ -101,7 +108,7 @@ class Tables:
 @functools.cache
 def tables() -> Tables:
     """The tables, made once per process."""
-    places = [*SECRET_BEGINNINGS.values(), *OBFUSCATED_SIGNS.values()]
+    places = list(_LITERALS.values())
     chosen = [literal[at] << 8 | literal[at + 1] for literal, at in zip(LITERALS, places, strict=True)]
     order = sorted(range(len(LITERALS)), key=lambda index: chosen[index])
     first = np.zeros(1 << 16, np.uint8)
@@ -132,7 +139,7 @@ def _classes() -> npt.NDArray[np.uint8]:
             + UPPER * sign.isupper()
             + LOWER * sign.islower()
             + HEX * (sign != "" and sign in "0123456789abcdefABCDEF")
-            + LOCAL * (sign.isalnum() or (sign != "" and sign in "._%+-'&"))
+            + LOCAL * (byte >= 128 or sign.isalnum() or (sign != "" and sign in "._%+-'&"))
             + DOMAIN * (byte >= 128 or sign.isalnum() or sign == "-")
             + NUMERIC * (byte >= 128 or (sign != "" and sign in "0123456789 -./()"))
         )

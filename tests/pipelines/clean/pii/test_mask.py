@@ -17,9 +17,9 @@ SAMPLES = (
     "jane@python.org", "jane at python dot org", "+44 20 7031 3000", "650-253-0000", "6502530000", "81.2.69.142",
     "2a00:1450:4001:81b::200e", "4539 1488 0343 6467", "DE89 3704 0044 0532 0130 00", "536-90-4399", "54362315K",
     'password = "q7Zp-2LxV9"', "https://app:q7Zp2LxV@db/", "AKIAQ3EGLZ4TNWX7HVRB", "phone", "isbn", "version",
-    "card", "ssn", "<EMAIL>", "<CREDENTIAL>", "é", "漢", "０", "٣", " ", "\n", ":", "=", "@", ".", "-", "+",
-    "/", "(", "1",
-    "0",
+    "card", "ssn", "jörg.o'hara@t-online.de", "山田@softbank.co.jp", "john%40gmx.net", "'", "&",
+    "iban de89370400440532013000", "curl -u a:q7Zp2LxV9 ", "DB_PASS=q7Zp2LxV9", "<EMAIL>", "<CREDENTIAL>",
+    "é", "漢", "０", "٣", " ", "\n", ":", "=", "@", ".", "-", "+", "/", "(", "1", "0",
 )  # fmt: skip
 SOUP = st.lists(st.sampled_from(SAMPLES) | st.text(max_size=3), max_size=12).map("".join)
 
@@ -157,6 +157,7 @@ def test_texts_do_not_see_each_other(texts: list[str]) -> None:
     [
         "1", "@", ":", "a@", "a@a.", "1 ", "1.", "0-", "+1", "::", "2a00:", "4539 1488 0343 6467 1 ", "(0)", "eyJ", "=",
         "-----BEGIN ", "://a:b@", "A1", "DE89", "password:", " dot ", "(at)", "０", "é", "́", "12345678 ",
+        "é@é.", "o'b@", "山@", "%40", "a%40b.de", "&#64;", "iban ", "iban de", "curl -u a:", "pass=", "password = '",
     ],
 )  # fmt: skip
 def test_hostile_texts_give_few_candidates_per_byte(piece: str) -> None:
