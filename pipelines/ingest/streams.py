@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast, runtime_checkable
 
 import zstandard
 
@@ -30,6 +30,13 @@ class _Decompressor(Protocol):
     def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, /) -> bytes: ...
+
+
+@runtime_checkable
+class _Copyable(Protocol):
+    """A decompressor (gzip's) that can be copied before it meets damage."""
+
+    def copy(self) -> _Decompressor: ...
 
 
 def _gzip() -> _Decompressor:
@@ -167,14 +174,28 @@ class _Expanding(io.RawIOBase):
                 self._break("the compressed data ends in the middle")
             return
         assert self._member is not None
+        before = self._member.copy() if isinstance(self._member, _Copyable) else None
         try:
             self._ready = memoryview(self._member.decompress(block))
         except (zlib.error, zstandard.ZstdError, lzma.LZMAError, OSError, EOFError) as error:
+            self._ready = memoryview(_readable(before, block) if before else b"")
             self._break(f"the compressed data is broken ({error})")
 
     def _break(self, what: str) -> None:
         self._ended = True
-        self.damage = f"{what}, near byte {self._file.tell()} of the file, after {self._given} readable bytes"
+        given = self._given + len(self._ready)
+        self.damage = f"{what}, near byte {self._file.tell()} of the file, after {given} readable bytes"
+
+
+def _readable(member: _Decompressor, block: bytes) -> bytes:
+    """What a block gives up to its damage, byte by byte: a wrong checksum costs nothing of what stands before it."""
+    found = []
+    for at in range(len(block)):
+        try:
+            found.append(member.decompress(block[at : at + 1]))
+        except (zlib.error, OSError, EOFError):
+            break
+    return b"".join(found)
 
 
 def bounded_lines(stream: BinaryIO, max_bytes: int) -> Iterator[bytes | int]:

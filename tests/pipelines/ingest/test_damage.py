@@ -1,5 +1,6 @@
 """How much damage a source may have, and what a rejection says of its place."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -15,6 +16,16 @@ from pipelines.ingest.params import Source
 from pipelines.ingest.records import BadInput
 
 GOOD, BAD = b'{"text": "good"}\n', b"oops\n"
+
+
+def test_a_wrong_checksum_costs_no_document(folder: Path, read: Callable) -> None:
+    lines = "".join(json.dumps({"text": f"document {number}"}) + "\n" for number in range(1000)).encode()
+    data = bytearray(gzip.compress(lines))
+    data[-8] ^= 1  # the first byte of the CRC
+    (folder / "a.jsonl.gz").write_bytes(data)
+    got = read()
+    assert len(got.documents) == 1000
+    assert list(got.reasons.values()) == ["damaged_file"]
 
 
 def test_a_budget_is_for_each_file(folder: Path, read: Callable) -> None:
