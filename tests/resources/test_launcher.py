@@ -97,6 +97,7 @@ def test_two_ranks_train_the_same_model_as_one(corpus, tmp_path):
     assert rates == [event["learning_rate"] for event in expected if event["event"] == "step"]
 
 
+@pytest.mark.slow
 def test_an_error_of_the_caller_ends_the_trainer_after_it_has_saved(corpus, tmp_path):
     work = corpus.work(tmp_path / "work", LONG.model_copy(update={"checkpoint_every_steps": 10_000}))
 
@@ -127,6 +128,7 @@ def test_a_trainer_whose_owner_is_killed_saves_and_ends(corpus, tmp_path):
     assert list(work.checkpoints.glob("step-*/manifest.json"))
 
 
+@pytest.mark.slow
 def test_in_a_step_reports_come_through_pipes(corpus, tmp_path):
     work, events = corpus.work(tmp_path / "work", TINY.model_copy(update={"max_steps": 3})), []
 
