@@ -21,6 +21,7 @@ GLOBAL = ("duplicate_clusters", "perplexity_model", "training_mixture", "tokeniz
 BY_SOURCE = (
     "raw_documents",
     "clean_documents",
+    "compliance_audit",
     "unique_documents",
     "toxicity_scores",
     "perplexity_scores",
