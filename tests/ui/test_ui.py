@@ -81,7 +81,7 @@ def milled(demo: Service, browser: Browser) -> Person:
     person.click(person.link("Jobs"))
     person.click(person.link("full_job"))
     person.click(person.button("Materialize all"))
-    person.click(person.dialog("13 assets").get_by_role("button", name="All", exact=True))
+    person.click(person.dialog("15 assets").get_by_role("button", name="All", exact=True))
     person.keeps("1 materialize all")
     person.click(person.button("Launch backfill"))
     (run,) = wait_for(demo.runs, "the run")
