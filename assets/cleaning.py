@@ -38,6 +38,6 @@ def clean_documents(raw_documents: Dataset, config: CleanParams, engine: Engine)
 def compliance_audit(raw_documents: Dataset, clean_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
     """What the profile requires of a source, and what its clean documents are found to be, obligation by obligation.
 
-    Nothing is deduplicated of a source that fails one: `unique_documents` rests on the audit of the documents it holds.
+    Nothing goes on of a source that fails one: `unique_documents` rests on the audit of the documents that it holds.
     """
     return audit(raw_documents, clean_documents, config, engine)

@@ -9,7 +9,6 @@ import json
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -22,8 +21,7 @@ from rich.text import Text
 
 from jobs.tables import terminal
 from jobs.traces import Document, Holding, Likeness, Traces, told_of
-from pipelines.costs.ledger import RUN_LOCK, Ledger, LedgerError
-from pipelines.processes import process_identity
+from pipelines.costs.ledger import Ledger, LedgerError
 from pipelines.removals import Criterion, Kind, Removal, criteria_from
 from pipelines.store import Store, Swept
 from resources.settings import Profile
@@ -91,7 +89,7 @@ def forget(request: Request, profile: Profile, *, as_json: bool) -> int:
         found = findings(request, ledger, store)
         _show(found, None, list(_remains(found, None, ledger)), as_json=as_json)
         return 0
-    with _alone(ledger):
+    with ledger.alone("forget"):  # a run at work would not know of the removal
         found = findings(request, ledger, store)
         if found.removal.id not in {known.id for known in ledger.removals().removals}:
             ledger.ask_removal(found.removal)
@@ -116,7 +114,8 @@ def findings(request: Request, ledger: Ledger, store: Store) -> Findings:
         everywhere |= {one.document.doc_id: one.document for one in likenesses}
         documents += [one for doc_id, one in everywhere.items() if doc_id not in {other.doc_id for other in documents}]
         likenesses = []
-    objects = traces.objects(documents)
+    named = {criterion.pattern for criterion in request.criteria if criterion.kind == "document"}
+    objects = traces.objects(documents, named)
     holdings = traces.holdings(objects)
     return Findings(
         known or _with_documents(fresh, documents),
@@ -170,17 +169,6 @@ def _shows_texts(run: str, ledger: Ledger) -> bool:
     began = ledger.began_with(run)
     profile = yaml.safe_load(began.profile) if began else {}
     return profile.get("previews", "ui") == "ui"
-
-
-@contextmanager
-def _alone(ledger: Ledger) -> Iterator[None]:
-    """While no run is at work, which would not know of the removal."""
-    name = f"forget-{uuid.uuid4().hex[:8]}"
-    ledger.take_lock(RUN_LOCK, name, process_identity())
-    try:
-        yield
-    finally:
-        ledger.release_lock(RUN_LOCK, name)
 
 
 # -- what is told ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.costs.ledger import Ledger
-from pipelines.dataset import Version, dataset_name, read_table
+from pipelines.dataset import Version, dataset_name, parts_record, read_table
 from pipelines.dedup.index import Index
 from pipelines.removals import Removal, fields_of, hash_of
 from pipelines.store import Store, StoreError
@@ -59,7 +59,7 @@ class Document:
 @dataclass(frozen=True)
 class Likeness:
     """A document that is a copy or near-copy of one that is to be forgotten. similarity: to the one of its cluster that
-    stays, as deduplication recorded it; level 'text': the same text, though deduplication never saw both."""
+    stays, as deduplication recorded it; level: by which they were found alike, 'kept' for the one that stays."""
 
     document: Document
     level: str
@@ -97,19 +97,18 @@ class Traces:
             runs = self._runs.setdefault(pointer.version, [])
             runs += [pointer.run] if pointer.run not in runs else []
             self._current[pointer.asset, pointer.partition] = pointer.version
-        self.versions = [found for found in map(self._version, store.version_ids()) if found is not None]
+        self.versions = [found for name in store.version_ids() if (found := Version.find(store, name)) is not None]
 
     # -- documents ----------------------------------------------------------------------------------------------
 
     def documents(self, wanted: Removal) -> list[Document]:
         """The documents that a removal means, wherever in the store: as they were read, or in a later stage."""
-        known = {doc_id for doc_id, _, _ in wanted.documents}
         found = {doc_id: Document(doc_id, source, uri) for doc_id, source, uri in wanted.documents}
         for name, table in self._texts(("doc_id", "uri", "metadata")):
             rows = [
                 number
                 for number, row in enumerate(table.to_pylist())
-                if row["doc_id"] in known or wanted.meets(row["doc_id"], row["uri"], "", fields_of(row["metadata"]))
+                if wanted.meets(row["doc_id"], row["uri"], "", fields_of(row["metadata"]))
             ]
             self._add(found, name, rows)
         return _ordered(found)
@@ -117,8 +116,8 @@ class Traces:
     def with_texts(self, hashes: Collection[str]) -> list[Document]:
         """The documents that were read with one of these texts. Reads every text as it was read."""
         found: dict[str, Document] = {}
-        for name, table in self._texts(("text",)):
-            if name in self._as_read and hashes:
+        for name, table in self._texts(("text",)) if hashes else ():
+            if name in self._as_read:
                 texts = table["text"].to_pylist()
                 self._add(found, name, [number for number, text in enumerate(texts) if hash_of(text) in hashes])
         return _ordered(found)
@@ -127,8 +126,8 @@ class Traces:
         """The other documents of all clusters, of any version, that these documents are in."""
         own = {document.doc_id for document in documents}
         rows: list[dict[str, Any]] = []
-        for name in self._tables:
-            if {"doc_id", "kept_id", "level"} <= self._names(name):
+        for name, names in self._tables.items():
+            if {"doc_id", "kept_id", "level"} <= names:
                 rows += read_table(self._store, name, ["doc_id", "kept_id", "level", "similarity"]).to_pylist()
         kept = own | {row["kept_id"] for row in rows if row["doc_id"] in own}
         alike = dict.fromkeys(kept - own, ("kept", 1.0))
@@ -140,23 +139,22 @@ class Traces:
 
     # -- what holds them ----------------------------------------------------------------------------------------
 
-    def objects(self, documents: Sequence[Document]) -> set[str]:
-        """The stored objects that hold one of the documents, or speak of it."""
-        ids = {document.doc_id for document in documents}
+    def objects(self, documents: Sequence[Document], named: Collection[str]) -> set[str]:
+        """The stored objects that hold one of the documents, or speak of it. named: ids that are meant, too, though no
+        document with them is stored any more."""
+        ids = {document.doc_id for document in documents} | set(named)
         places = {(document.source, document.uri) for document in documents}
-        names = [
-            text.encode() for one in documents for text in (one.doc_id, json.dumps(one.uri, ensure_ascii=False)[1:-1])
-        ]
+        names = [*ids, *(json.dumps(document.uri, ensure_ascii=False) for document in documents)]
+        spoken = [name.encode() for name in names]
         held = set()
-        for name, size in self._store.objects() if documents else ():
+        for name, size in self._store.objects() if ids else ():
             path = self._store.path(name)
-            kind = _kind(path)
-            if kind == "table":
+            if name in self._tables:
                 speaks = self._table_speaks(name, ids, places)
-            elif kind == "index":
+            elif _kind(path) == "index":
                 speaks = self._index_speaks(path, ids)
             else:
-                speaks = size <= LARGEST_SAMPLE and any(text in path.read_bytes() for text in names)
+                speaks = size <= LARGEST_SAMPLE and any(text in path.read_bytes() for text in spoken)
             held |= {name} if speaks else set()
         return held | self._tokens_beside(held)
 
@@ -182,16 +180,20 @@ class Traces:
 
     # -- reading ------------------------------------------------------------------------------------------------
 
-    def _version(self, version_id: str) -> Version | None:
-        return Version.find(self._store, version_id)
-
     def _holding(self, version: Version, parts: Sequence[str]) -> Holding:
         current = self._current.get((version.asset, version.partition)) == version.id
         return Holding(version, tuple(self._runs.get(version.id, ())), current, tuple(parts))
 
     @cached_property
-    def _tables(self) -> list[str]:
-        return [name for name, _ in self._store.objects() if _kind(self._store.path(name)) == "table"]
+    def _tables(self) -> dict[str, frozenset[str]]:
+        """The columns of every table."""
+        tables = {}
+        for name, _ in self._store.objects():
+            path = self._store.path(name)
+            if _kind(path) == "table":
+                with pq.ParquetFile(path) as file:
+                    tables[name] = frozenset(file.schema_arrow.names)
+        return tables
 
     @cached_property
     def _as_read(self) -> set[str]:
@@ -203,14 +205,10 @@ class Traces:
                 named |= {shard["object"] for shard in action["parts"]["documents"]["shards"]}
         return named
 
-    def _names(self, name: str) -> set[str]:
-        with pq.ParquetFile(self._store.path(name)) as file:
-            return set(file.schema_arrow.names)
-
     def _texts(self, columns: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
         """Columns of every table of documents, one at a time."""
-        for name in self._tables:
-            if {"doc_id", "source", "uri", "text", "metadata"} <= self._names(name):
+        for name, names in self._tables.items():
+            if {"doc_id", "source", "uri", "text", "metadata"} <= names:
                 yield name, read_table(self._store, name, columns)
 
     def _add(self, found: dict[str, Document], name: str, rows: Sequence[int]) -> None:
@@ -227,7 +225,7 @@ class Traces:
                 found[row["doc_id"]] = Document(row["doc_id"], row["source"], row["uri"], text_hash, address)
 
     def _table_speaks(self, name: str, ids: Collection[str], places: Collection[tuple[str, str]]) -> bool:
-        columns = self._names(name)
+        columns = self._tables[name]
         if {"uri", "reason"} <= columns:  # rejections; that one is forgotten is for everybody to know
             rows = read_table(self._store, name, ["source", "uri", "reason"]).to_pylist()
             return any((row["source"], row["uri"]) in places for row in rows if row["reason"] != "forgotten")
@@ -247,20 +245,14 @@ class Traces:
     def _tokens_beside(self, held: Collection[str]) -> set[str]:
         """The token files of the tables of token documents among these objects."""
         records = [action["parts"] for action in self._store.actions()]
-        pairs = [
-            ([shard["object"] for shard in parts[name]["shards"]] for name in ("token_documents", "tokens"))
-            for parts in records
-            if {"tokens", "token_documents"} <= parts.keys()
-        ]
-        pairs += [
-            ([shard.object for shard in version.parts[name].shards] for name in ("token_documents", "tokens"))
-            for version in self.versions
-            if {"tokens", "token_documents"} <= version.parts.keys()
-        ]
+        records += [parts_record(version.parts) for version in self.versions]
         beside: set[str] = set()
-        for tables, files in pairs:
-            for number, table in enumerate(tables):
-                beside |= set(files[2 * number : 2 * number + 2]) if table in held else set()  # a .bin and an .idx each
+        for parts in records:
+            if {"tokens", "token_documents"} <= parts.keys():
+                files = [shard["object"] for shard in parts["tokens"]["shards"]]
+                for number, table in enumerate(parts["token_documents"]["shards"]):
+                    if table["object"] in held:
+                        beside |= set(files[2 * number : 2 * number + 2])  # a .bin and an .idx each
         return beside
 
 

@@ -195,13 +195,7 @@ class Store:
                 spared += 1
             else:
                 doomed[name] = int(info["size"])
-        actions = 0
-        for path, _ in self._files("actions"):
-            record = self._read_json(path)
-            if record is not None and any(name in doomed for name, _ in _objects_of(record)):
-                actions += 1
-                if not dry_run:
-                    self.fs.rm_file(path)
+        actions = self._drop_actions(doomed, dry_run=dry_run)
         for name in [] if dry_run else list(doomed):
             path = self._object(name)
             if self._modified(path, self.fs.info(path)) > horizon:  # used since it was listed
@@ -217,18 +211,22 @@ class Store:
     def erase(self, objects: Collection[str]) -> Swept:
         """Remove objects at once, whoever names them, after the actions that do. Versions that name them stay on
         record, and are whole again when they are made again."""
-        actions = freed = gone = 0
-        for path, _ in list(self._files("actions")):
+        actions = self._drop_actions(objects, dry_run=False)
+        sizes = {name: size for name in objects if (size := self._size(name)) >= 0}
+        for name in sizes:
+            self.fs.rm_file(self._object(name))
+        return Swept(len(sizes), actions, sum(sizes.values()), 0)
+
+    def _drop_actions(self, doomed: Collection[str], *, dry_run: bool) -> int:
+        """Remove the actions that name one of these objects; gives how many there are."""
+        dropped = 0
+        for path, _ in self._files("actions"):
             record = self._read_json(path)
-            if record is not None and any(name in objects for name, _ in _objects_of(record)):
-                self.fs.rm_file(path)
-                actions += 1
-        for name in objects:
-            size = self._size(name)
-            if size >= 0:
-                self.fs.rm_file(self._object(name))
-                freed, gone = freed + size, gone + 1
-        return Swept(gone, actions, freed, 0)
+            if record is not None and any(name in doomed for name, _ in _objects_of(record)):
+                dropped += 1
+                if not dry_run:
+                    self.fs.rm_file(path)
+        return dropped
 
     # -- files --------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ import functools
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -343,6 +344,16 @@ class Ledger:
                     )
             sql.execute(locks.delete().where(locks.c.name == name))
             sql.execute(locks.insert().values(name=name, run=run, owner=json.dumps(asdict(owner)), time=time.time()))
+
+    @contextmanager
+    def alone(self, purpose: str) -> Iterator[None]:
+        """While this process works on the corpus without being a run. Raises `Busy` where one is at work."""
+        name = f"{purpose}-{uuid.uuid4().hex[:8]}"
+        self.take_lock(RUN_LOCK, name, process_identity())
+        try:
+            yield
+        finally:
+            self.release_lock(RUN_LOCK, name)
 
     @_patiently
     def release_lock(self, name: str, run: str) -> None:

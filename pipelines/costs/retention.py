@@ -1,11 +1,9 @@
 """Which versions are kept, and the removal of all other bytes. What removal means is `pipelines/store.py`."""
 
-import uuid
 from collections import defaultdict
 
-from pipelines.costs.ledger import RUN_LOCK, Ledger
+from pipelines.costs.ledger import Ledger
 from pipelines.dataset import Version
-from pipelines.processes import process_identity
 from pipelines.store import LEASE_SECONDS, Store, StoreError, Swept
 
 
@@ -18,12 +16,8 @@ def collect(
     """
     if keep < 1:
         raise StoreError(f"gc keeps at least 1 version of every dataset, not {keep}")
-    name = f"gc-{uuid.uuid4().hex[:8]}"
-    ledger.take_lock(RUN_LOCK, name, process_identity())
-    try:
+    with ledger.alone("gc"):
         return store.gc(kept_versions(ledger, store, keep), lease_seconds=lease_seconds, dry_run=dry_run)
-    finally:
-        ledger.release_lock(RUN_LOCK, name)
 
 
 def kept_versions(ledger: Ledger, store: Store, keep: int) -> set[str]:

@@ -207,6 +207,14 @@ def test_what_is_stored_of_later_stages_is_found_though_the_raw_documents_are_go
     assert milled.stored_bytes_with(LETTER) == []
 
 
+def test_an_id_is_looked_for_though_no_document_with_it_is_stored(milled: Place) -> None:
+    texts = {s.object for v in milled.current if "documents" in v.parts for s in v.parts["documents"].shards}
+    milled.store.erase(texts)
+    assert milled.stored_bytes_with(LETTER)
+    assert milled.forget("--document", LETTER, "--yes", "--purge")["erased"]["objects"]
+    assert milled.stored_bytes_with(LETTER) == []
+
+
 def test_a_purge_needs_no_record_of_the_versions(milled: Place) -> None:
     for record in (milled.folder / "store" / "versions").iterdir():
         record.unlink()
