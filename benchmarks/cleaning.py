@@ -7,9 +7,8 @@ articles and books of `../shared/data`; all are repaired before anybody sees the
 thread, and its CPU seconds count, since other work may share the machine. Ours, signals and decisions, goes three times
 over all documents, and the median counts; datatrove goes once, and the median of three thirds counts.
 
-Where the sides disagree, the reasons of both are told on standard error. They hardly do: words are cut by spaCy's rules
-(`pipelines/clean/peeling.py`; of 562,000 words of packages four came out otherwise), and what is left are shares that
-lie at a threshold, marks of other scripts that are signs to one side and words to the other, and sentences.
+Where the sides disagree, the reasons of both are told on standard error: words are cut otherwise (emoticons, a few
+abbreviations), and a share lies at its threshold.
 """
 
 import json

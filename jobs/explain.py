@@ -8,6 +8,7 @@ be another's.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobs import tables
 from jobs.fate import Corpus, Fate, Place, Resemblance, fate_of
-from jobs.tables import terminal
 from pipelines.costs.ledger import Ledger, LedgerError
 from pipelines.dataset import Version
 from pipelines.dedup.params import DedupParams
@@ -56,7 +57,7 @@ def explain(wanted: str, profile: Profile, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(record(fate), indent=1))
     else:
-        _tell(fate, terminal())
+        _tell(fate, tables.terminal())
     return 0
 
 
@@ -154,10 +155,7 @@ def record(fate: Fate) -> dict[str, Any]:
 
 
 def _tell(fate: Fate, console: Console) -> None:
-    def say(*lines: str) -> None:
-        for line in lines:
-            console.print(line, soft_wrap=True, emoji=False)  # a text's :smile: is no emoji
-
+    say = partial(tables.say, console)
     say(_shown(fate.place.told))
     if fate.place.doc_id:
         read, cleaned = fate.size
@@ -270,8 +268,8 @@ def _why(reason: str, detail: str | None) -> str:
 
 
 def _shown(text: str) -> str:
-    """Text on one line, without what would move a terminal's cursor, its middle left out where it is long."""
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """Text on one line, its middle left out where it is long."""
+    text = tables.one_line(text)
     if len(text) <= LONGEST:
         return text
     left_out = len(text) - LONGEST + 40

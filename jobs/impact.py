@@ -9,7 +9,7 @@ the same stages took before.
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -178,6 +178,7 @@ class _Forecast:
         rehearsal = Rehearsal(self._store, self._profile.engine.workers)
         version, failure = self._rehearse(recipe, partition, inputs, rehearsal)
 
+        asked = {task.key for task, _ in rehearsal.asked}
         stages = {task.stage for task, _ in rehearsal.asked}
         found = {task.key for task, result in rehearsal.asked if result is not None}
         missing = {task.key: self._past.expect(task, place) for task, result in rehearsal.asked if result is None}
@@ -202,7 +203,7 @@ class _Forecast:
             asset=recipe.name,
             partition=partition,
             outcome=outcome,
-            because=failure or ("" if outcome == "untouched" else self._because(recipe, last, inputs)),
+            because=failure or ("" if outcome == "untouched" else self._because(recipe, last, inputs, asked)),
             cached=cached,
             to_do=len(certain) + _number(possible, growth if partition else 1.0),
             documents=round(_most((one.stage, one.rows) for one in work)),
@@ -247,7 +248,10 @@ class _Forecast:
         except Exception as error:  # noqa: BLE001 - whatever a body raises, a run would stop at it too
             return None, " ".join(str(error).split()) or type(error).__name__
 
-    def _because(self, recipe: Recipe, last: Version | None, inputs: Mapping[str, list[_Next]]) -> str:
+    def _because(
+        self, recipe: Recipe, last: Version | None, inputs: Mapping[str, list[_Next]], asked: Collection[str]
+    ) -> str:
+        """Why a dataset is not as it stands. asked: keys of the results that were looked up."""
         if last is None:
             return "never made"
         told: list[str] = []
@@ -260,8 +264,12 @@ class _Forecast:
             told.append(f"code {last.code_version} → {recipe.code}")
         if changed := [name for name, read in inputs.items() if any(source.touched for source in read)]:
             told.append(f"made from {', '.join(changed)}")
-        if not told:
-            told.append("results are gone from the store" if inputs else "files or settings of the source")
+        if not told and not inputs:
+            told.append("files or settings of the source")
+        elif not told and set(asked) <= set(last.actions):
+            told.append("results are gone from the store")
+        elif not told:  # a key hashes what a task reads, and with what
+            told.append("a file that its settings name was edited, or a library changed")
         if Launcher in recipe.parameters.values():
             told.append("a training is counted as long as the last one")
         return "; ".join(told)

@@ -4,8 +4,8 @@ Counts come from the versions' own records and cost nothing. For a sample the ta
 documents only the shards that hold the sampled ones.
 """
 
-import heapq
 import json
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from rich.table import Table
 
 from assets.previews import documents_before, measured
 from assets.values import share
-from jobs.tables import STAGES, terminal
+from jobs.tables import STAGES, one_line, say, terminal
 from pipelines.costs.ledger import LedgerError, Pointer
 from pipelines.dataset import Dataset, Version, read_table
 from pipelines.store import Store, StoreError
@@ -75,7 +75,7 @@ def rejects(
     store = Store(profile.store_url)
     chosen = [p for p in pointers if p.asset in STAGES and stage in (None, STAGES[p.asset])]
     if pointers and not chosen:
-        raise LedgerError(f"nothing of that drops documents; what does is: {', '.join(STAGES)}")
+        raise LedgerError(_nothing_of(pointers, stage))
     order = {name: number for number, name in enumerate(profile.source_names)}
     chosen.sort(key=lambda p: (list(STAGES).index(p.asset), order.get(p.partition, len(order)), p.partition))
     versions = [Version.load(store, pointer.version) for pointer in chosen]
@@ -100,6 +100,15 @@ def rejects(
     return 0
 
 
+def _nothing_of(pointers: Sequence[Pointer], stage: str | None) -> str:
+    """Why none of these datasets tells what was dropped by a stage, or by any."""
+    asset = next((asset for asset, name in STAGES.items() if name == stage), None)
+    there = dict.fromkeys(pointer.asset for pointer in pointers if pointer.asset in STAGES)
+    if asset is None or not there:
+        return f"nothing of that drops documents; what does is: {', '.join(STAGES)}"
+    return f"{asset}, where {stage} drops documents, was not made yet or is not asked for; there is: {', '.join(there)}"
+
+
 def counts_of(version: Version) -> list[Count]:
     """What a version dropped, by reason, the most frequent first."""
     dropped = sorted(version.stats.get("dropped", {}).items(), key=lambda item: (-item[1], item[0]))
@@ -110,67 +119,82 @@ def counts_of(version: Version) -> list[Count]:
 def sample_of(version: Version, store: Store, reason: str | None, most: int, *, with_text: bool) -> list[Rejected]:
     """At most so many rejected documents of every reason, always the same ones: those with the smallest hashes.
 
-    Reads nothing where most is 0. Memory: the decisions, or the documents, of one shard.
+    Reads nothing where most is 0. Memory: the decisions, or the documents, of one shard. Raises `LedgerError` where
+    the decisions do not describe the documents that they were made on.
     """
     if not most:
         return []
     if "rejects" in version.parts:
-        return list(_unread(version, store, reason, most))
-    return list(_decided(version, store, reason, most, with_text))
+        return _unread(version, store, reason, most)
+    if "decisions" in version.parts:
+        return _decided(version, store, reason, most, with_text)
+    return []
 
 
-def _unread(version: Version, store: Store, reason: str | None, most: int) -> Iterator[Rejected]:
+def _unread(version: Version, store: Store, reason: str | None, most: int) -> list[Rejected]:
     """Input that could not be read: it has no text."""
-    found: defaultdict[str, list[tuple[int, str, str | None]]] = defaultdict(list)
-    for shard in version.parts["rejects"].shards:
-        fresh: defaultdict[str, list[tuple[int, str, str | None]]] = defaultdict(list)
-        for row in read_table(store, shard.object, ["uri", "reason", "detail"]).to_pylist() if shard.rows else ():
-            fresh[row["reason"]].append((xxhash.xxh3_64_intdigest(row["uri"].encode()), row["uri"], row["detail"]))
-        for why, rows in fresh.items():
-            found[why] = heapq.nsmallest(most, [*found[why], *rows], key=lambda row: row[:2])
-    for why, rows in sorted(found.items()):
-        for _, uri, detail in rows if reason in (None, why) else ():
-            yield Rejected(STAGES[version.asset], version.partition, why, None, uri, None, None, detail, None)
+    shards = (shard for shard in version.parts["rejects"].shards if shard.rows)
+    rows = (row for shard in shards for row in read_table(store, shard.object, ["uri", "reason", "detail"]).to_pylist())
+    ranked = ((row["reason"], (xxhash.xxh3_64_intdigest(row["uri"].encode()), row["uri"]), row) for row in rows)
+    return [
+        Rejected(STAGES[version.asset], version.partition, why, None, row["uri"], None, None, row["detail"], None)
+        for why, _, row in _smallest(ranked, reason, most)
+    ]
 
 
-def _decided(version: Version, store: Store, reason: str | None, most: int, with_text: bool) -> Iterator[Rejected]:
+def _decided(version: Version, store: Store, reason: str | None, most: int, with_text: bool) -> list[Rejected]:
     """Documents that were decided against. A `doc_id` is a hash, so the smallest are a fair sample."""
-    found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)  # by reason: id, shard, row
-    shards = version.parts["decisions"].shards if "decisions" in version.parts else ()
-    for number, shard in enumerate(shards):
+    chosen = _smallest(_dropped(version, store), reason, most)
+    told = _told(version, store, [place for _, _, place in chosen], with_text)
+    return [
+        Rejected(STAGES[version.asset], version.partition, rule, doc_id, **told[place])
+        for rule, doc_id, place in chosen
+    ]
+
+
+def _dropped(version: Version, store: Store) -> Iterator[tuple[str, str, tuple[int, int]]]:
+    """Rule, id, and (shard, row) of every document that was decided against."""
+    for number, shard in enumerate(version.parts["decisions"].shards):
         if shard.rows:
             decisions = read_table(store, shard.object, ["doc_id", "keep", "rule"])
             rows = np.flatnonzero(pc.invert(decisions["keep"]).to_numpy())
-            of_shard: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
-            dropped = decisions.take(rows)
-            for doc_id, rule, row in zip(
-                dropped["doc_id"].to_pylist(), dropped["rule"].to_pylist(), rows.tolist(), strict=True
-            ):
-                of_shard[rule].append((doc_id, number, row))
-            for rule, candidates in of_shard.items():
-                found[rule] = heapq.nsmallest(most, [*found[rule], *candidates])
-    chosen = [(rule, *one) for rule, some in sorted(found.items()) if reason in (None, rule) for one in some]
-    told = _told(version, store, [(number, row) for _, _, number, row in chosen], with_text)
-    for rule, doc_id, number, row in chosen:
-        yield Rejected(STAGES[version.asset], version.partition, rule, doc_id, **told[number, row])
+            gone = decisions.take(rows)
+            places = ((number, row) for row in rows.tolist())
+            yield from zip(gone["rule"].to_pylist(), gone["doc_id"].to_pylist(), places, strict=True)
+
+
+def _smallest(rows: Iterable[tuple[str, Any, Any]], reason: str | None, most: int) -> list[tuple[str, Any, Any]]:
+    """Of rows (reason, rank, what it is of) the lowest so many of every reason, or of one, sorted by both."""
+    found: defaultdict[str, list[tuple[str, Any, Any]]] = defaultdict(list)
+    for row in rows:
+        best = found[row[0]]
+        if reason in (None, row[0]) and (len(best) < most or row[1] < best[-1][1]):
+            insort(best, row, key=lambda one: one[1])
+            del best[most:]
+    return [row for why in sorted(found) for row in found[why]]
 
 
 def _told(
     version: Version, store: Store, places: Iterable[tuple[int, int]], with_text: bool
 ) -> dict[tuple[int, int], dict[str, Any]]:
     """What was measured of documents, where they stand, and how their texts begin, by shard and row."""
-    before = documents_before(Dataset(version.asset, (version,), store))
+    decided, before = version.parts["decisions"].shards, documents_before(Dataset(version.asset, (version,), store))
+    if [shard.rows for shard in decided] != [shard.rows for shard in before]:
+        raise LedgerError(
+            f"the decisions of {version.name}@{version.id} do not describe the documents that it was made from; "
+            f"materialize {version.asset} again"
+        )
     by_shard: defaultdict[int, list[int]] = defaultdict(list)
     for number, row in places:
         by_shard[number].append(row)
     told: dict[tuple[int, int], dict[str, Any]] = {}
     for number, rows in by_shard.items():
-        shard = version.parts["decisions"].shards[number]
-        decisions = read_table(store, shard.object, ["value", "threshold", "detail"]).take(rows).to_pylist()
+        columns = ["value", "threshold", "detail"]
+        decisions = read_table(store, decided[number].object, columns).take(rows).to_pylist()
         try:
             columns = ["uri", "text"] if with_text else ["uri"]
             documents = read_table(store, before[number].object, columns).take(rows).to_pylist()
-        except (StoreError, IndexError):  # gc took what the version was made from
+        except StoreError:  # gc took what the version was made from
             documents = [{"uri": None}] * len(rows)
         for row, decision, document in zip(rows, decisions, documents, strict=True):
             text = document.get("text")
@@ -198,13 +222,9 @@ def _tell(sampled: Sequence[Rejected], console: Console) -> None:
     for one in sampled:
         why = measured({"value": one.value, "threshold": one.threshold, "detail": one.detail})
         place = one.place or f"{one.doc_id} (its file and text are no longer stored)"
-        lines = [f"{one.stage}: {one.reason}" + (f" ({_line(why)})" if why else ""), f"  {one.source}: {_line(place)}"]
-        if one.text is not None:
-            lines.append(f"  {_line(one.text)}")
-        for line in lines:
-            console.print(line, soft_wrap=True, emoji=False)  # a text's :smile: is no emoji
-
-
-def _line(text: str) -> str:
-    """Text on one line, without what would move a terminal's cursor."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+        say(
+            console,
+            f"{one.stage}: {one.reason}" + (f" ({one_line(why)})" if why else ""),
+            f"  {one.source}: {one_line(place)}",
+            *([] if one.text is None else [f"  {one_line(one.text)}"]),
+        )

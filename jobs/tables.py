@@ -26,6 +26,17 @@ def terminal(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, highlight=False, markup=False, width=140)
 
 
+def say(console: Console, *lines: str) -> None:
+    """Print lines as they are, however long."""
+    for line in lines:
+        console.print(line, soft_wrap=True, emoji=False)  # a text's :smile: is no emoji
+
+
+def one_line(text: str) -> str:
+    """Text on one line, without what would move a terminal's cursor."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
     """One row per dataset: this run, everything upstream, wasted, saved, and what a million tokens cost."""
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")

@@ -41,10 +41,10 @@ QUALITY = pa.schema(
     [
         DOC_ID,
         column("language_score", pa.float64(), "how sure the language is, 0 to 1; below a threshold it is 'und'"),
-        column("characters", pa.float64(), "code points of the repaired text"),
+        column("characters", pa.float64(), "code points of the repaired text, before personal data is masked"),
         column("alphanumeric_share", pa.float64(), "letters and digits per character; null: no text", nullable=True),
         *(
-            column(f"pii_{kind}", pa.float64(), f"{meaning} found, masked or not; null: not looked for", nullable=True)
+            column(f"pii_{kind}", pa.float64(), f"{meaning} found in the text that goes on, masked or not")
             for kind, meaning in {
                 "email": "e-mail addresses",
                 "phone": "phone numbers",

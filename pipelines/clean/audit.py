@@ -6,7 +6,7 @@ personal data in every text. Nothing is removed here; a source that fails is not
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,20 +14,20 @@ import pyarrow as pa
 
 from pipelines import schemas
 from pipelines.clean.compliance import objections
+from pipelines.clean.libraries import libraries
 from pipelines.clean.params import CleanParams
-from pipelines.clean.pii.mask import mask
+from pipelines.clean.pii.find import findings
 from pipelines.clean.pii.params import TYPES, PiiParams
 from pipelines.clean.policy import ComplianceParams, Policy, SourceFacts
 from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
+from pipelines.histograms import added
+from pipelines.text.words import text_buffers
 
-VERSION = 1
-
-OBLIGATIONS = ("licence", "consent", "retention", "region", "opt_out", "personal_data")
-"""What is looked at, in the order of the table."""
-
+VERSION = 2
 LICENCES_TOLD = 20
+"""The most frequent ones of a source."""
 
 
 @dataclass(frozen=True)
@@ -38,37 +38,44 @@ class Look:
     pii: PiiParams
     masked: tuple[str, ...]
 
+    def record(self) -> dict[str, Any]:
+        """As JSON values, for the key of a task."""
+        looked_for = {
+            "types": list(self.masked),
+            "countries": self.pii.countries,
+            "presidio": self.pii.presidio,
+            "libraries": libraries(self.pii),
+        }
+        return {"policy": self.policy.record(), "personal_data": looked_for if self.masked else None}
+
 
 def audit(raw_documents: Dataset, clean_documents: Dataset, config: CleanParams, engine: Engine) -> Draft:
     """Audit one source: part "audit", and stats "audit", a row for every obligation, whether it is met.
 
     Memory: a shard per worker.
     """
-    facts = SourceFacts.of(raw_documents.version.params["source"])
+    facts = SourceFacts.of(raw_documents.version.params)
     policy = Policy.of(config.compliance, facts)
-    masked = tuple(kind for kind in TYPES if config.pii.action(kind) != "keep")
+    look = Look(policy, config.pii, tuple(kind for kind in TYPES if config.pii.action(kind) != "keep"))
+    looked_for = look.record()
     results = engine.map(
         [
             Task(
                 look_at,
                 "clean.audit",
                 VERSION,
-                {"policy": policy.record(), "pii": config.pii.model_dump(mode="json") if masked else None},
+                looked_for,
                 inputs=(shard.object,),
-                payload=Look(policy, config.pii, masked),
+                payload=look,
                 rows=shard.rows,
             )
             for shard in clean_documents.shards("documents")
         ]
     )
     seen = _total([result.stats for result in results])
-    rows = judge(facts, config.compliance, policy, seen, masked)
-    table = pa.Table.from_pylist(
-        [{"source": clean_documents.version.partition, **row} for row in rows], schema=schemas.AUDIT
-    )
-    written = engine.run(
-        Task(write_audit, "clean.audit_table", VERSION, {"rows": table.to_pylist()}, payload=table.to_pylist())
-    )
+    rows = judge(facts, config.compliance, policy, seen, look.masked)
+    table = [{"source": clean_documents.version.partition, **row} for row in rows]
+    written = engine.run(Task(write_audit, "clean.audit_table", VERSION, {"rows": table}, payload=table))
     parts = {"audit": Part("table", ())} | join_parts([written.parts])
     return Draft(parts, {"audit": rows, "licences": seen["licences"]})
 
@@ -78,19 +85,27 @@ def look_at(inputs: Inputs, look: Look) -> Iterable[Made]:
     documents = inputs.table(0, ["text", "license", "metadata"])
     objected = Counter(found.rule for found in objections(documents, look.policy) if found is not None)
     left: Counter[str] = Counter()
-    if look.masked:
-        for chunk in documents["text"].chunks:
-            counts = mask(chunk, look.pii).counts
-            left.update({kind: int((counts[kind] > 0).sum()) for kind in look.masked})
-    licences = Counter(name or "none" for name in documents["license"].to_pylist())
+    offending = 0
+    for chunk in documents["text"].chunks if look.masked else ():
+        for kinds in _personal_data(chunk, look):
+            left.update(kinds)
+            offending += bool(kinds)
     yield Stats(
         {
             "documents": len(documents),
-            "objected": dict(sorted(objected.items())),
-            "personal_data": {kind: count for kind, count in sorted(left.items()) if count},
-            "licences": dict(licences.most_common(LICENCES_TOLD)),
+            "objected": dict(objected),
+            "personal_data": dict(left),
+            "with_personal_data": offending,
+            "licences": dict(Counter(name or "none" for name in documents["license"].to_pylist())),
         }
     )
+
+
+def _personal_data(texts: pa.Array, look: Look) -> Iterator[set[str]]:
+    """Of every text that holds personal data, the types of which nothing may be left."""
+    strings = texts.to_pylist() if look.pii.presidio else None
+    for _, found in findings(*text_buffers(texts), strings, look.pii):
+        yield {finding.type for finding in found}.intersection(look.masked)
 
 
 def write_audit(_: Inputs, rows: list[dict[str, Any]]) -> Iterable[Made]:
@@ -146,21 +161,17 @@ def judge(
             "personal_data",
             f"no {', '.join(masked)}" if masked else "nothing",
             found_left if masked else "not looked for",
-            max(left.values(), default=0),
+            seen["with_personal_data"],
             not left,
         ),
     ]
 
 
 def _total(pieces: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    sums: dict[str, Counter[str]] = {name: Counter() for name in ("objected", "personal_data", "licences")}
-    for piece in pieces:
-        for name, counts in sums.items():
-            counts.update(piece[name])
-    licences = dict(sorted(sums["licences"].items(), key=lambda item: (-item[1], item[0]))[:LICENCES_TOLD])
-    return {
-        "documents": sum(piece["documents"] for piece in pieces),
-        "objected": dict(sorted(sums["objected"].items())),
-        "personal_data": dict(sorted(sums["personal_data"].items())),
-        "licences": licences,
+    nothing = {"documents": 0, "objected": {}, "personal_data": {}, "with_personal_data": 0, "licences": {}}
+    total = added([nothing, *pieces])
+    licences = sorted(total["licences"].items(), key=lambda item: (-item[1], item[0]))
+    return total | {
+        "personal_data": dict(sorted(total["personal_data"].items())),
+        "licences": dict(licences[:LICENCES_TOLD]),
     }

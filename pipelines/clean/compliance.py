@@ -6,8 +6,9 @@ What is permitted follows from `policy.py`. What a source as a whole must show i
 import fnmatch
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -48,7 +49,8 @@ def with_objections(decisions: pa.Table, found: Sequence[Decision | None]) -> pa
 def _objection(license: str | None, metadata: str | None, policy: Policy) -> Decision | None:
     if policy.licences and not is_permitted(license, policy.licences):
         return Decision(False, "compliance.licence", detail=(license or "no licence is named")[:200])
-    fields = json.loads(metadata) if metadata else {}
+    asked = policy.expired is not None or (policy.opt_outs and '"robots"' in (metadata or ""))
+    fields = json.loads(metadata) if metadata and asked else {}
     if policy.opt_outs and (words := directives(fields) & set(policy.opt_outs)):
         return Decision(False, "compliance.opt_out", detail=", ".join(sorted(words)))
     if policy.expired is not None and (why := _past_retention(fields.get("date"), policy)):
@@ -67,7 +69,8 @@ def _past_retention(written: Any, policy: Policy) -> str:
     return f"{dated}, expired before {policy.expired}" if dated < policy.expired else ""
 
 
-def is_permitted(license: str | None, patterns: Iterable[str]) -> bool:
+@lru_cache(maxsize=1024)
+def is_permitted(license: str | None, patterns: tuple[str, ...]) -> bool:
     """Whether an SPDX expression allows use under one of the patterns; capital letters do not count."""
     wanted = [pattern.lower() for pattern in patterns]
 

@@ -15,7 +15,6 @@ from pipelines.text.shingles import mix
 from pipelines.text.words import decode
 
 _NEWLINE, _DOT, _HASH, _DASH, _BULLET, _ELLIPSIS = 10, 46, 35, 45, 0x2022, 0x2026
-_STAMP_SHIFT = np.uint64(32)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pipelines.profile import Params
 
 
 class ComplianceParams(Params):
-    """What the use of a document requires. Every requirement is off until the profile names it."""
+    """What the use of a document requires. Off until the profile names it, all but opt-outs."""
 
     licences: list[str] = Field(
         default=[],
@@ -56,18 +56,17 @@ class ComplianceParams(Params):
 class SourceFacts:
     """What the profile says about one source. collected: when it was gathered, where its documents bear no date."""
 
-    license: str = ""
     consent: str = ""
     region: str = ""
     retention_days: int | None = None
     collected: date | None = None
 
     @classmethod
-    def of(cls, source: Mapping[str, Any]) -> Self:
-        """From a source as a version of raw documents records it."""
+    def of(cls, params: Mapping[str, Any]) -> Self:
+        """From the parameters of a version of raw documents, which record its source."""
+        source = params.get("source", {})
         collected = source.get("collected")
         return cls(
-            license=source.get("license") or "",
             consent=source.get("consent") or "",
             region=source.get("region") or "",
             retention_days=source.get("retention_days"),

@@ -17,7 +17,7 @@ from pipelines import schemas
 from pipelines.clean.language import UNDETERMINED
 from pipelines.clean.params import CleanParams
 from pipelines.clean.pii.params import TYPES
-from pipelines.clean.signals import SIGNALS, Column, column
+from pipelines.clean.signals import Column, column
 
 KEPT = "kept"
 LANGUAGE = "language"
@@ -52,7 +52,7 @@ def rules_of(rule_set: str, params: CleanParams) -> Iterator[Rule]:
     """The rules of a named set, in the order in which they are asked: a field min_X or max_X bounds the signal X."""
     for field, bound in getattr(params, rule_set):
         side, _, signal = field.partition("_")
-        if side in ("min", "max") and signal in SIGNALS[rule_set] and bound is not None:
+        if side in ("min", "max") and bound is not None:
             yield Rule(f"{rule_set}.{field}", column(rule_set, signal), float(bound), side == "max")
 
 

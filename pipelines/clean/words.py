@@ -2,8 +2,8 @@
 rest cut at hyphens, commas and the like, contractions apart, addresses and abbreviations whole.
 
 The published Gopher rules speak of words between white space, but the numbers that people compare are those of
-datatrove, which has spaCy cut the words; of all cheaper ways to cut only this one comes to the same decisions. It is an
-approximation: letters are those of Unicode, not spaCy's list of scripts. How runs of words repeat stands in
+datatrove, which has spaCy cut the words; of all cheaper ways to cut only this one comes to nearly the same decisions.
+It is an approximation: letters are those of Unicode, not spaCy's list of scripts. How runs of words repeat stands in
 `ngrams.py`.
 """
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts, read_table
 from pipelines.engines.local import Engine
@@ -25,8 +26,8 @@ from pipelines.schemas import CONTAMINATION, CONTAMINATION_HITS
 from pipelines.store import Store
 from pipelines.text.words import Words, text_buffers, word_batches
 
-VERSION = 1
-"""Of this stage's code; raise it when scores or hits change."""
+VERSION = 2
+"""Of this stage's code; raise it when scores, hits or the files of the index change."""
 
 MOSTLY = 0.7
 """Share of its n-grams that a document must hold of an example to hold it mostly (Chowdhery et al. 2022: PaLM calls an
@@ -68,7 +69,8 @@ def score_contamination(unique_documents: Dataset, config: ContaminationParams, 
     sets = {
         name: {"documents": documents[name], **examples.get(name, {"examples_found": 0, "examples_mostly_found": 0})}
         | described.stats["sets"][name]
-        for name in hashes
+        | {"sha256": content}
+        for name, content in hashes.items()
     }
     return Draft(parts, tally | {"evaluation_sets": sets})
 
@@ -97,10 +99,7 @@ def _index_task(config: ContaminationParams, hashes: dict[str, str]) -> Task:
 def make_index(inputs: Inputs, payload: _Indexing) -> Iterable[Made]:
     """The task of the index: part "evaluation_index", the files of `OverlapIndex`."""
     config = payload.config
-    sets = [(name, read_examples(name, config.sets[name])) for name in payload.hashes]
-    for name, known in payload.hashes.items():
-        if content_hash(name, config.sets[name]) != known:
-            raise ValueError(f"contamination: the evaluation set {name} changed while it was read; start the run again")
+    sets = [(name, read_examples(name, config.sets[name], known)) for name, known in payload.hashes.items()]
     files, counts = index_files(sets, config.ngram, config.common_examples)
     for name, content in files:
         yield "evaluation_index", File(name, content)
@@ -255,15 +254,18 @@ def _nothing(sets: Iterable[str]) -> dict[str, Any]:
 
 def _examples_found(store: Store, shards: Sequence[Shard]) -> dict[str, dict[str, int]]:
     """By set, the examples that occur in any document, and those of which one document holds most."""
-    share: dict[tuple[str, str], float] = {}
-    for shard in shards:
-        if shard.rows:
-            for row in read_table(store, shard.object, ["evaluation_set", "example", "example_share"]).to_pylist():
-                which = row["evaluation_set"], row["example"]
-                share[which] = max(share.get(which, 0.0), row["example_share"])
-    found: dict[str, dict[str, int]] = {}
-    for (name, _), most in share.items():
-        counts = found.setdefault(name, {"examples_found": 0, "examples_mostly_found": 0})
-        counts["examples_found"] += 1
-        counts["examples_mostly_found"] += most >= MOSTLY
-    return found
+    columns = ["evaluation_set", "example", "example_share"]
+
+    def best(hits: pa.Table) -> pa.Table:
+        return hits.group_by(columns[:2]).aggregate([("example_share", "max")]).rename_columns(columns)
+
+    shares = [best(read_table(store, shard.object, columns)) for shard in shards if shard.rows]
+    if not shares:
+        return {}
+    whole = best(pa.concat_tables(shares))
+    whole = whole.append_column("mostly", pc.greater_equal(whole["example_share"], MOSTLY))
+    counted = whole.group_by("evaluation_set").aggregate([("example", "count"), ("mostly", "sum")])
+    return {
+        name: {"examples_found": found, "examples_mostly_found": mostly}
+        for name, found, mostly in zip(*(column.to_pylist() for column in counted.columns), strict=True)
+    }

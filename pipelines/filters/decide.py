@@ -17,7 +17,7 @@ from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters import tallies
-from pipelines.filters.decontaminate import Decontaminated, decontaminate, untouched
+from pipelines.filters.decontaminate import PASSAGE_COLUMNS, Decontaminated, decontaminate, untouched
 from pipelines.filters.params import FilterParams
 from pipelines.filters.perplexity import REFERENCE_FILE
 from pipelines.histograms import PERPLEXITY_EDGES, SIZE_EDGES, TOXICITY_EDGES, added, histogram, text_bytes
@@ -32,6 +32,10 @@ RULES = ("toxicity", "perplexity_high", "perplexity_low", "contamination")
 
 LEARNED_SHARE = 0.01
 """A language is one that the perplexity model has learned if this share of the reference's documents is in it."""
+
+
+_HITS = 4
+"""Place among a task's inputs of the passages, after documents and scores; only where paragraphs are cut."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,9 @@ def filter_documents(
     shards = unique_documents.shards("documents")
     aligned = [(toxicity_scores, "toxicity"), (perplexity_scores, "perplexity")]
     if limits.max_contamination is not None and contamination_scores.shards("contamination"):
-        aligned += [(contamination_scores, "contamination"), (contamination_scores, "contamination_hits")]
+        aligned.append((contamination_scores, "contamination"))
+        if limits.decontaminate == "paragraph":
+            aligned.append((contamination_scores, "contamination_hits"))
     columns = [shards]
     for scores, part in aligned:
         columns.append(found := scores.shards(part))
@@ -144,7 +150,8 @@ def _as_json(limits: Limits) -> dict[str, Any]:
 
 def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
     """The task of one shard: the documents kept and all decisions."""
-    documents, toxicity, perplexity, *others = (inputs.table(number) for number in range(len(inputs.objects)))
+    tables = [inputs.table(number) for number in range(min(len(inputs.objects), _HITS))]
+    documents, toxicity, perplexity, *others = tables
     for name, scores in zip(("toxicity", "perplexity", "contamination"), (toxicity, perplexity, *others), strict=False):
         if not scores["doc_id"].equals(documents["doc_id"]):
             raise ValueError(
@@ -153,7 +160,8 @@ def filter_shard(inputs: Inputs, payload: Limits) -> Iterable[Made]:
             )
     found = untouched(documents)
     if others and payload.max_contamination is not None:
-        found = decontaminate(documents, others[0], others[1], payload.max_contamination, payload.decontaminate)
+        hits = inputs.table(_HITS, PASSAGE_COLUMNS) if payload.decontaminate == "paragraph" else None
+        found = decontaminate(documents, others[0], hits, payload.max_contamination)
     decisions = decisions_of(documents, toxicity["toxicity"], perplexity["perplexity"], found, payload)
     kept = found.documents.filter(decisions["keep"])
     judged = _judged(documents, perplexity["perplexity"], payload)

@@ -8,12 +8,14 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+PASSAGE_COLUMNS = ["doc_id", "start", "length"]
+"""What is read of the hits: the documents that a passage stands in, and its bytes."""
 
 _BLANK_LINES = re.compile(rb"\n[ \t\r\f\v]*\n\s*")
 
@@ -41,13 +43,12 @@ def untouched(documents: pa.Table) -> Decontaminated:
     return Decontaminated(documents, np.zeros(count), np.zeros(count, np.bool_), [None] * count, nothing, nothing)
 
 
-def decontaminate(
-    documents: pa.Table, scores: pa.Table, hits: pa.Table, limit: float, by: Literal["document", "paragraph"]
-) -> Decontaminated:
-    """Apply the rule to a shard's documents (columns doc_id, text), scores and hits.
+def decontaminate(documents: pa.Table, scores: pa.Table, hits: pa.Table | None, limit: float) -> Decontaminated:
+    """Apply the rule to a shard's documents (columns doc_id, text) and scores.
 
-    A document is contaminated if the share of its words in matching passages is above the limit. by: a value of
-    `FilterParams.decontaminate`. Memory: the texts of the contaminated documents, and where one is cut all texts again.
+    A document is contaminated if the share of its words in matching passages is above the limit. hits: the passages
+    (`PASSAGE_COLUMNS`) whose paragraphs are cut; None: contaminated documents go whole. Memory: the texts of the
+    contaminated documents, and where one is cut all texts again.
     """
     share = scores["contamination"].to_numpy() if documents.num_rows else np.zeros(0)
     rows = np.flatnonzero(share > limit)
@@ -55,10 +56,10 @@ def decontaminate(
     details = found.details
     for row, score in zip(rows.tolist(), scores.take(rows).to_pylist(), strict=True):
         details[row] = f"{score['evaluation_set']}#{score['example']}"
-    if by == "document" or not len(rows):
+    if hits is None or not len(rows):
         return Decontaminated(documents, share, share > limit, details, found.paragraphs, found.bytes)
     passages: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for hit in hits.select(["doc_id", "start", "length"]).to_pylist():
+    for hit in hits.select(PASSAGE_COLUMNS).to_pylist():
         passages[hit["doc_id"]].append((hit["start"], hit["start"] + hit["length"]))
     paragraphs, cut_bytes, objects = found.paragraphs.copy(), found.bytes.copy(), found.objects
     contaminated = documents.select(["doc_id", "text"]).take(rows).to_pylist()

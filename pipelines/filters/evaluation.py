@@ -1,6 +1,8 @@
 """Evaluation sets as their files have them: examples with a name and a text. Where they occur is found in `overlap.py`.
 
-A file holds JSON Lines or one JSON list, plain or compressed; both are told by its content.
+A file holds JSON Lines or one JSON list, plain or compressed; both are told by its content. The same compressions open
+the files of sources, in `pipelines/ingest/streams.py`, which reads what is left of a damaged one; a set is whole or
+refused.
 """
 
 import bz2
@@ -22,7 +24,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def _zstd(data: bytes) -> bytes:
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as stream:
+    with zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(data, read_across_frames=True) as stream:
         return stream.read()
 
 
@@ -56,15 +58,18 @@ def set_content(name: str, wanted: EvaluationSet) -> bytes:
 
 def content_hash(name: str, wanted: EvaluationSet) -> str:
     """SHA-256 of a set's file, hex: what it is known by, wherever it lies. Raises as `set_content` does."""
-    return hashlib.sha256(set_content(name, wanted)).hexdigest()
+    return _digest(set_content(name, wanted))
 
 
-def read_examples(name: str, wanted: EvaluationSet) -> list[Example]:
+def read_examples(name: str, wanted: EvaluationSet, known: str | None = None) -> list[Example]:
     """The examples of a set, in the order of its file; memory: a few times the file, decompressed.
 
-    Raises `ValueError`, naming set and example, where the file is damaged, is no JSON, or lacks a field.
+    known: the `content_hash` that the bytes read must have. Raises `ValueError`, naming set and example, where they
+    have another, and where the file is damaged, is no JSON, or lacks a field.
     """
     data = set_content(name, wanted)
+    if known not in (None, _digest(data)):
+        raise ValueError(f"contamination: the evaluation set {name} changed while it was read; start the run again")
     try:
         for magic, decompress in _DECOMPRESS.items():
             if data.startswith(magic):
@@ -76,6 +81,10 @@ def read_examples(name: str, wanted: EvaluationSet) -> list[Example]:
         ) from None
     records = _records(name, data.removeprefix(_BYTE_ORDER_MARK).strip())
     return [_example(name, wanted, number, record) for number, record in enumerate(records)]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _records(name: str, data: bytes) -> list[Any]:

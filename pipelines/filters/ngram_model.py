@@ -50,7 +50,7 @@ class NgramModel:
 
     def files(self) -> list[tuple[str, bytes]]:
         """(name, bytes) of the files of `FILE_NAMES`; the same model gives the same bytes."""
-        contents = [_npy(array) for array in (self.ngrams, self.unigrams, self.words)]
+        contents = [npy_bytes(array) for array in (self.ngrams, self.unigrams, self.words)]
         contents.append("\n".join(self.vocabulary).encode())
         contents.append(json.dumps(self.facts, sort_keys=True).encode())
         return list(zip(FILE_NAMES, contents, strict=True))
@@ -129,7 +129,8 @@ class Context:
         return probabilities
 
 
-def _npy(array: npt.NDArray[Any]) -> bytes:
+def npy_bytes(array: npt.NDArray[Any]) -> bytes:
+    """An array as the bytes of a .npy file."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()

@@ -4,13 +4,12 @@ Words and their hashes are those of `pipelines/text/`: case, punctuation and lin
 are and how their files are read stands in `evaluation.py`, what is told of the matches in `contamination.py`.
 """
 
-import io
 import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numba
 import numpy as np
@@ -18,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.filters.evaluation import Example
-from pipelines.filters.ngram_model import find, word_table
+from pipelines.filters.ngram_model import find, npy_bytes, word_table
 from pipelines.text.codepoints import CHARACTER, IGNORED, LETTER, SEPARATOR, SIGN, USUAL, folding_table
 from pipelines.text.shingles import shingle_hashes
 from pipelines.text.words import Words, decode, split_words, text_buffers
@@ -34,7 +33,7 @@ _POSTINGS_BITS = np.uint64(8)
 MOST_COMMON = 255
 """Examples that may share an n-gram at most: what fits into those bits."""
 
-FILE_NAMES = ("ngrams.npy", "postings.npy", "examples.npy", "examples.json")
+FILE_NAMES = ("ngrams.npy", "seen.npy", "postings.npy", "examples.npy", "examples.json")
 """Files of an index, in the order in which `OverlapIndex.open` takes their paths."""
 
 Int64s = npt.NDArray[np.int64]
@@ -60,33 +59,34 @@ class Matches:
 
 @dataclass(frozen=True)
 class OverlapIndex:
-    """The n-grams of evaluation examples. Memory: 24 to 48 bytes an n-gram, mapped from the file and shared by all
-    processes, and 2 to 4 bytes an n-gram of each process's own.
+    """The n-grams of evaluation examples. Memory: 26 to 51 bytes an n-gram and 4 a posting, mapped from the files and
+    shared by all processes.
 
     ngrams: uint64[slots, 2], an open-addressing table (`ngram_model.find`) from hash to first posting << 8 | number of
-    postings. postings: int32, numbers of examples. examples: int64[examples, 3]: number of its set, words of its
-    n-grams (0: too short), distinct n-grams that are looked for. sets, keys: names of the sets, and of the examples.
-    seen, shift: a bit for the top bits of every hash, small enough for a cache: nine of ten n-grams need no more.
+    postings; 1.5 to 3 slots an n-gram. seen: uint64[slots / 8], 8 bits for every slot: one is set for the top bits of
+    every hash. A sixteenth of the table, so it fits into a cache; nine of ten n-grams of a text need no more. postings:
+    int32, numbers of examples. examples: int64[examples, 3]: number of its set, words of its n-grams (0: too short),
+    distinct n-grams that are looked for. sets, keys: names of the sets, and of the examples.
     """
 
     ngrams: npt.NDArray[np.uint64]
+    seen: npt.NDArray[np.uint64]
     postings: npt.NDArray[np.int32]
     examples: Int64s
     sets: list[str]
     keys: list[str]
-    seen: npt.NDArray[np.uint64]
-    shift: np.uint64
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> "OverlapIndex":
-        """The index in four files, given in the order of `FILE_NAMES`."""
-        ngrams, postings, examples = (np.asarray(np.load(path, mmap_mode="r")) for path in paths[:3])
-        named = json.loads(paths[3].read_text(encoding="utf-8"))
-        bits = max(6, (8 * len(ngrams)).bit_length() - 1)
-        shift = np.uint64(64 - bits)
-        seen = np.zeros(1 << (bits - 6), np.uint64)
-        _mark_seen(ngrams, seen, shift)
-        return cls(ngrams, postings, examples, named["sets"], named["keys"], seen, shift)
+        """The index in five files, given in the order of `FILE_NAMES`; arrays stay on disk, mapped."""
+        ngrams, seen, postings, examples = (np.asarray(np.load(path, mmap_mode="r")) for path in paths[:4])
+        named = json.loads(paths[4].read_text(encoding="utf-8"))
+        return cls(ngrams, seen, postings, examples, named["sets"], named["keys"])
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Words of the n-grams that are looked for, each length once."""
+        return [length for length in np.unique(self.examples[:, 1]).tolist() if length]
 
     def name(self, example: int) -> tuple[str, str]:
         """Set and key of an example."""
@@ -94,7 +94,7 @@ class OverlapIndex:
 
     def matches(self, words: Words) -> Matches:
         """Every n-gram of these texts that an example holds too."""
-        found = [self._of_length(words, int(length)) for length in np.unique(self.examples[:, 1]) if length]
+        found = [self._of_length(words, length) for length in self.lengths]
         columns = [np.concatenate(column) for column in zip(*found, strict=True)] or [np.zeros(0, np.int64)] * 5
         order = np.lexsort((columns[2], columns[1], columns[0]))
         return Matches(*(column[order] for column in columns))
@@ -102,7 +102,7 @@ class OverlapIndex:
     def _of_length(self, words: Words, length: int) -> tuple[Int64s, ...]:
         hashes, offsets = shingle_hashes(words, length)
         where, rows = np.empty(len(hashes), np.int64), np.empty(len(hashes), np.int64)
-        count = _look_up(hashes, self.ngrams, self.seen, self.shift, where, rows)
+        count = _look_up(hashes, self.ngrams, self.seen, _shift(self.seen), where, rows)
         where, rows = where[:count], rows[:count]
         text = np.searchsorted(offsets, where, side="right") - 1
         whole = words.counts[text] >= length  # a shorter text has one shingle, of all its words
@@ -155,7 +155,9 @@ def index_files(
     looked_for = np.bincount(postings, minlength=len(examples))
     facts = np.stack([of_set, length, looked_for], axis=1).astype(np.int64).reshape(-1, 3)
     named = {"sets": [name for name, _ in sets], "keys": [example.key for example in examples]}
-    contents = [*map(_npy, (table, postings, facts)), json.dumps(named, sort_keys=True).encode()]
+    seen = np.zeros(len(table) // 8, np.uint64)
+    _mark_seen(table, seen, _shift(seen))
+    contents = [*map(npy_bytes, (table, seen, postings, facts)), json.dumps(named, sort_keys=True).encode()]
     counts = {
         name: {
             "examples": int(mine.sum()),
@@ -200,10 +202,9 @@ def _telling_words(words: Words) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _npy(array: npt.NDArray[Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
+def _shift(seen: npt.NDArray[np.uint64]) -> np.uint64:
+    """What leaves of a hash the top bits that number a bit of `OverlapIndex.seen`."""
+    return np.uint64(65 - (64 * len(seen)).bit_length())
 
 
 @numba.njit(nogil=True, cache=True)
@@ -222,7 +223,7 @@ def _distinct_words(hashes, counted, starts, length):  # type: ignore[no-untyped
 
 @numba.njit(nogil=True, cache=True)
 def _mark_seen(table, seen, shift):  # type: ignore[no-untyped-def]
-    """Sets the bit of every hash in a table."""
+    """Sets the bit of every hash in a table: the one that its top bits number."""
     for row in range(len(table)):
         if table[row, 1] != 0:
             bit = table[row, 0] >> shift

@@ -62,18 +62,21 @@ class Listing:
 
     def add(self, path: str, license: str | None = None, package: str | None = None) -> None:
         """Take a local path in, or list why it cannot be read."""
-        uri = uri_of(path)
         try:
             found = (Path(self.root) / path).stat()
         except FileNotFoundError:
-            self.rejects.append((uri, Reject(None, "vanished_file", "listed, but not there (or a link to nothing)")))
+            self.reject(path, "vanished_file", "listed, but not there (or a link to nothing)")
         except OSError as error:
-            self.rejects.append((uri, Reject(None, "unreadable_file", error.strerror or type(error).__name__)))
+            self.reject(path, "unreadable_file", error.strerror or type(error).__name__)
         else:
             if stat.S_ISREG(found.st_mode):
-                self.files.append(SourceFile(path, uri, stamp_of(found), license=license, package=package))
+                self.files.append(SourceFile(path, uri_of(path), stamp_of(found), license=license, package=package))
             else:
-                self.rejects.append((uri, Reject(None, "not_a_file", stat.filemode(found.st_mode))))
+                self.reject(path, "not_a_file", stat.filemode(found.st_mode))
+
+    def reject(self, path: str, reason: str, detail: str) -> None:
+        """List a path as one that cannot be read."""
+        self.rejects.append((uri_of(path), Reject(None, reason, detail)))
 
     def leave_out(self, why: str) -> None:
         """Count a file that is not part of the source."""
@@ -98,42 +101,45 @@ def list_files(source: Source) -> Listing:
     """
     path, glob = split_glob(source.path)
     listing = Listing(path if "://" in path else Path(path))
-    if isinstance(listing.place, Remote):
-        _list_remote(source, listing, listing.place, glob)
-    else:
-        root = Path(path)
-        if root.is_file() and not glob:
+    try:
+        if isinstance(listing.place, Remote):
+            _list_remote(source, listing, listing.place, glob)
+        elif (root := Path(path)).is_file() and not glob:
             listing = Listing(root.parent)
             listing.add(root.name)
             return listing
-        if not root.is_dir():
-            raise _nothing_at(source)
-        wanted = _wanted(source, listing, glob)
-        for path in _walk(listing, glob):
-            if wanted(path):
-                listing.add(path)
-    keep_data_files(listing)
+        else:
+            _list_local(source, listing, root, glob)
+        keep_data_files(listing)
+    except OSError as error:
+        raise BadInput(f"source {source.name!r}: {source.path!r} cannot be listed: {error.strerror or error}") from None
     listing.files.sort(key=lambda file: file.uri)
     return listing
 
 
 def _list_remote(source: Source, listing: Listing, place: Remote, glob: Glob | None) -> None:
-    try:
-        found = place.info()
-        if found is None:
-            raise _nothing_at(source)
-        if found.get("type") == "file" and not glob and not source.path.endswith("/"):
-            path = source.path.rpartition("/")[2].partition("?")[0] or "file"
-            listing.files.append(SourceFile("", uri_of(path), place.look("").stamp))
-            return
-        wanted = _wanted(source, listing, glob)
-        for path, seen in place.files():
-            if any(name.startswith(".") for name in path.split("/")):
-                listing.leave_out("hidden")
-            elif wanted(path):
-                listing.files.append(SourceFile(path, uri_of(path), seen.stamp))
-    except OSError as error:
-        raise BadInput(f"source {source.name!r}: {source.path!r} cannot be listed: {error.strerror or error}") from None
+    found = place.info()
+    if found is None:
+        raise _nothing_at(source)
+    if found.get("type") == "file" and not glob and not source.path.endswith("/"):
+        path = source.path.rpartition("/")[2].partition("?")[0] or "file"
+        listing.files.append(SourceFile("", uri_of(path), place.look("").stamp))
+        return
+    wanted = _wanted(source, listing, glob)
+    for path, seen in place.files():
+        if any(name.startswith(".") for name in path.split("/")):
+            listing.leave_out("hidden")
+        elif wanted(path):
+            listing.files.append(SourceFile(path, uri_of(path), seen.stamp))
+
+
+def _list_local(source: Source, listing: Listing, root: Path, glob: Glob | None) -> None:
+    if not root.is_dir():
+        raise _nothing_at(source)
+    wanted = _wanted(source, listing, glob)
+    for path in _walk(listing, glob):
+        if wanted(path):
+            listing.add(path)
 
 
 def _nothing_at(source: Source) -> BadInput:
@@ -173,9 +179,9 @@ def _patterns(patterns: Sequence[str]) -> re.Pattern[str] | None:
 
 def _walk(listing: Listing, glob: Glob | None) -> Iterator[str]:
     def refused(error: OSError) -> None:
-        uri = uri_of(os.path.relpath(str(error.filename), listing.root))
         reason = "vanished_file" if isinstance(error, FileNotFoundError) else "unreadable_file"
-        listing.rejects.append((uri, Reject(None, reason, error.strerror or type(error).__name__)))
+        path = os.path.relpath(str(error.filename), listing.root)
+        listing.reject(path, reason, error.strerror or type(error).__name__)
 
     top = Path(listing.root).stat()
     seen = {(top.st_dev, top.st_ino)}
@@ -197,8 +203,7 @@ def _walk(listing: Listing, glob: Glob | None) -> Iterator[str]:
                 continue
             identity = (found.st_dev, found.st_ino)
             if identity in seen:
-                uri = uri_of(prefix + name)
-                listing.rejects.append((uri, Reject(None, "repeated_directory", "this folder is read already")))
+                listing.reject(prefix + name, "repeated_directory", "this folder is read already")
                 continue
             seen.add(identity)
             kept.append(name)

@@ -4,12 +4,14 @@ Both answer the same questions: which files there are, what tells that one chang
 belong to the source is `listing.py`'s business.
 """
 
+import contextlib
 import errno
 import io
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -19,7 +21,7 @@ import fsspec.core
 from pipelines.ingest.records import BadInput
 
 Stamp = tuple[int | str, ...]
-"""Bytes first, then what else changes with a file: modification time and inode, or an entity tag."""
+"""Bytes first, then what else changes with a file: modification time (ns) and inode, or that time or an entity tag."""
 
 READ_BUFFER = 1 << 18
 """Bytes read from a local file at once: lines are found in half the time that they take with Python's own 8 kB."""
@@ -102,7 +104,7 @@ class Remote:
     def look(self, path: str, listed: Stamp | None = None) -> Seen:
         """What a file is now; where it was listed a moment ago, the listing's word is taken for it."""
         if listed is not None:
-            return Seen(listed, list(listed), 0 if len(listed) > 1 else NEVER)
+            return _seen_as(listed)
         self._fs.invalidate_cache()
         return seen(told(lambda: self._fs.info(self._name(path))))
 
@@ -133,18 +135,30 @@ def seen(info: dict[str, Any]) -> Seen:
     size = int(info.get("size") or 0)
     for name in _TAGS:
         if info.get(name):
-            stamp: Stamp = (size, str(info[name]))
-            return Seen(stamp, list(stamp), 0)
+            return _seen_as((size, str(info[name])))
     for name in _TIMES:
-        if info.get(name):
-            when = info[name]
-            seconds = when.timestamp() if isinstance(when, datetime) else when
-            if isinstance(seconds, int | float):
-                stamp = (size, int(seconds * 1e9))
-                return Seen(stamp, list(stamp), int(seconds * 1e9))
-            stamp = (size, str(when))
-            return Seen(stamp, list(stamp), 0)
-    return Seen((size,), [size], NEVER)
+        if when := info.get(name):
+            seconds = _seconds(when)
+            return _seen_as((size, str(when) if seconds is None else int(seconds * 1e9)))
+    return _seen_as((size,))
+
+
+def _seen_as(stamp: Stamp) -> Seen:
+    """What a remote file's stamp says: a tag is its content's own, a time may come again while it is young."""
+    changed = stamp[1] if len(stamp) > 1 else NEVER
+    return Seen(stamp, list(stamp), changed if isinstance(changed, int) else 0)
+
+
+def _seconds(when: Any) -> float | None:
+    """A time in any of the spellings of file systems (ISO 8601, that of HTTP), since 1970; None: it is another."""
+    if isinstance(when, str):
+        for parse in (datetime.fromisoformat, parsedate_to_datetime):
+            with contextlib.suppress(ValueError):
+                when = parse(when)
+                break
+    if isinstance(when, datetime):
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    return when if isinstance(when, int | float) else None
 
 
 def told(ask: Callable[[], Answer]) -> Answer:

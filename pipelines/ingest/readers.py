@@ -1,7 +1,7 @@
 """Which reader suits a file, and what all readers have in common. Formats stand in `formats/`, one module each.
 
 Which files there are is `listing.py`'s business; text that Python packages ship has readers in `environment.py`. Every
-reader streams: memory is bounded by the largest allowed record, plus, where ids are mapped, the ids of a file.
+reader streams: memory is bounded by the largest allowed record, plus the ids of a file, where it has any.
 """
 
 import importlib
@@ -11,20 +11,18 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Callable
 
-from pipelines.ingest.encodings import wide_encoding
+from pipelines.ingest.encodings import DETECTION_BYTES, wide_encoding
 from pipelines.ingest.formats import archive, arrow
 from pipelines.ingest.formats.code import SUFFIXES as CODE_SUFFIXES
 from pipelines.ingest.formats.code import language_of
+from pipelines.ingest.formats.html import PROLOG, begins_as_page
 from pipelines.ingest.listing import uri_of
-from pipelines.ingest.params import WITH_FIELDS, Source
+from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Record, Reject
 from pipelines.ingest.streams import Stream
 
 Read = Callable[[Stream, Source, int], Items]
 """What a format is: a stream, the source and the largest allowed record in bytes → records and rejections."""
-
-HEAD_BYTES = 1 << 16
-"""What detection looks at."""
 
 _BY_SUFFIX = {
     ".jsonl": "jsonl",
@@ -42,34 +40,34 @@ _BY_SUFFIX = {
 } | dict.fromkeys(CODE_SUFFIXES, "code")
 _JSON_ARRAY = re.compile(rb'\[\s*\{\s*"')
 _JSON_OBJECT = re.compile(rb'\{\s*(?:"(?:[^"\\]|\\.)*+"\s*:|\})')
-_PROLOG = rb"(?:\s++|<!--.*?-->|<\?.*?\?>)*+"
-"""What may stand before the first element: white space, comments, an XML declaration (HTML standard, 13.1)."""
-_HTML = re.compile(_PROLOG + rb"<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
-_MEDIAWIKI = re.compile(_PROLOG + rb"<mediawiki[\s>]", re.DOTALL)
+_MEDIAWIKI = re.compile(PROLOG + rb"<mediawiki[\s>]", re.DOTALL)
 _TEXT_SUFFIXES = frozenset({".txt", ".text", ".md", ".markdown", ".rst"})
 
 
-def read_file(stream: Stream, source: Source, max_bytes: int) -> Items:
+def read_file(stream: Stream, source: Source, max_bytes: int, *, in_archive: bool = False) -> Items:
     """Everything in one file. Raises `OSError` when it cannot be read.
 
-    The second and later records with the same id are rejected.
+    The second and later records with the same id are rejected. in_archive: the file is a member of one.
     """
-    head = stream.head(HEAD_BYTES)
-    found = detect(head, stream)
-    if not head and found != "warc":  # which finds the next member of a compressed file by itself
+    head = stream.head(DETECTION_BYTES)
+    name = detect(head, stream)
+    if source.reader != "auto" and name != "archive":
+        name = source.reader
+    if not head and name != "warc":  # which finds the next member of a compressed file by itself
         stream.bytes.read(1)  # comes to the end, and so to the damage
         yield Reject(None, "damaged_file", stream.damage) if stream.damage else Reject(None, "empty_file", "0 bytes")
-    elif found == "archive":
+    elif name == "archive" and in_archive:
+        yield Reject(None, "nested_archive", "unpack it beside the archive that it is in")
+    elif name == "archive":
         yield from _read_archive(stream, source, max_bytes)
     else:
-        name = found if source.reader == "auto" else source.reader
         items = iter(reader(name)(stream, source, max_bytes))
         first = next(items, None)
         if first is None:
             yield Reject(None, "empty_file", "no records")
             return
         items = itertools.chain([first], items)
-        yield from _first_of_each_id(items) if source.field("id") and name in WITH_FIELDS else items
+        yield from _first_of_each_id(items) if source.field("id") or name == "mediawiki" else items
 
 
 def reader(name: str) -> Read:
@@ -78,6 +76,7 @@ def reader(name: str) -> Read:
 
 
 def _first_of_each_id(items: Items) -> Items:
+    """What is no record in itself has no id to be first with, and no reason to be called a copy."""
     seen: set[str] = set()
     for item in items:
         if isinstance(item, Record):
@@ -96,11 +95,7 @@ def _read_archive(stream: Stream, source: Source, max_bytes: int) -> Items:
             continue
         name = uri_of(member.member)
         with member.stream(stream.name) as inner:
-            if detect(inner.head(HEAD_BYTES), inner) == "archive":
-                items: Items = iter([Reject(None, "nested_archive", "unpack it beside the archive that it is in")])
-            else:
-                items = read_file(inner, source, max_bytes)
-            for item in items:
+            for item in read_file(inner, source, max_bytes, in_archive=True):
                 item.member = name
                 yield item
         if member.damage:
@@ -108,8 +103,11 @@ def _read_archive(stream: Stream, source: Source, max_bytes: int) -> Items:
 
 
 def detect(head: bytes, stream: Stream) -> str:
-    """Which reader suits a file: by its first bytes, then by its name, else it is text. head: `HEAD_BYTES` of it."""
-    whole = len(head) < HEAD_BYTES
+    """Which reader suits a file: by its first bytes, then by its name, else it is text.
+
+    head: `DETECTION_BYTES` of its content, or all of it.
+    """
+    whole = len(head) < DETECTION_BYTES
     name = stream.name.lower().removesuffix(stream.suffix)
     suffix = name[name.rfind(".") :] if "." in name else ""
     if head.startswith(b"PAR1"):
@@ -133,7 +131,7 @@ def detect(head: bytes, stream: Stream) -> str:
     if start.startswith(b"<") and not for_people:
         if _MEDIAWIKI.match(start):
             return "mediawiki"
-        if _HTML.match(start):
+        if begins_as_page(start):
             return "html"
     return by_name
 

@@ -5,9 +5,10 @@ dataset; a folder of several such folders has a `dataset_dict.json`. Layout: `Da
 """
 
 import json
+import os
 from typing import TYPE_CHECKING
 
-from pipelines.ingest.records import Reject
+from pipelines.ingest.encodings import valid_unicode
 
 if TYPE_CHECKING:
     from pipelines.ingest.listing import Listing
@@ -16,9 +17,14 @@ STATE_BYTES = 10_000_000
 
 
 def keep_data_files(listing: "Listing") -> None:
-    """Leave out what is no data in the saved datasets of a listing, and reject what is named but not there."""
-    by_path = {file.path.replace("\\", "/"): file for file in listing.files}
+    """Leave out what is no data in the saved datasets of a listing, and reject what is named but not there.
+
+    Raises `OSError` where a network fails.
+    """
+    by_path = {file.path.replace(os.sep, "/"): file for file in listing.files}
     folders = {path.removesuffix("state.json"): path for path in by_path if path.rsplit("/", 1)[-1] == "state.json"}
+    if not folders:
+        return
     for folder, state in folders.items():
         named = _data_files(listing, by_path[state].path)
         if named is None:
@@ -34,8 +40,7 @@ def keep_data_files(listing: "Listing") -> None:
                 del by_path[path]
         for name in sorted(named):
             if folder + name not in inside:
-                told = f"{state} names it, but it is not there"
-                listing.rejects.append((folder + name, Reject(None, "vanished_file", told)))
+                listing.reject(folder + name, "vanished_file", "the state.json beside it names it, but it is not there")
         above = folder.rstrip("/").rpartition("/")[0]
         if by_path.pop(f"{above}/dataset_dict.json".lstrip("/"), None):
             listing.leave_out("dataset_description")
@@ -47,6 +52,6 @@ def _data_files(listing: "Listing", state: str) -> set[str] | None:
     try:
         with listing.place.open(state) as file:
             told = json.loads(file.read(STATE_BYTES))
-        return {str(entry["filename"]) for entry in told["_data_files"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        return {valid_unicode(str(entry["filename"]))[0] for entry in told["_data_files"]}
+    except (FileNotFoundError, PermissionError, ValueError, KeyError, TypeError, RecursionError):
         return None

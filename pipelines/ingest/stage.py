@@ -36,9 +36,9 @@ from pipelines.ingest.records import NOT_DAMAGE, BadInput, Items, Record, Reject
 from pipelines.ingest.streams import Stream
 from pipelines.removals import NOTHING_FORGOTTEN, Removals
 
-VERSION = 4
+VERSION = 5
 LISTINGS = 3
-"""How often a source is listed anew because files changed while they were read."""
+"""How often a source is listed at most, because files changed while they were read; once where no error may pass."""
 REJECTS_PER_SHARD = 100_000
 
 
@@ -121,9 +121,8 @@ def write_rejects(_: Inputs, payload: dict[str, Any]) -> Iterable[Made]:
     for _uri, reason, _detail in rows:
         dropped[reason] = dropped.get(reason, 0) + 1
     yield "rejects", _rejects_table(payload["source"], [tuple(row) for row in rows])
-    damaged = sum(count for reason, count in dropped.items() if reason not in NOT_DAMAGE)
     counts = {"documents_in": len(rows), "documents_out": 0, "bytes_in": 0, "bytes_out": 0}
-    yield Stats(counts | {"damaged": damaged, "dropped": dropped})
+    yield Stats(counts | {"dropped": dropped})
 
 
 def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
@@ -133,16 +132,14 @@ def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
     dropped: dict[str, int] = {}
     repaired: dict[str, int] = {}
     lengths: list[dict[str, Any]] = []
-    documents = text_bytes = damaged = 0
+    documents = text_bytes = 0
     for file in reading.files:
         errors = 0
         for item in _items(reading, place, file):
             if removals and isinstance(item, Record):
                 item = _unless_forgotten(item, file, reading)
             if isinstance(item, Reject):
-                if item.reason not in NOT_DAMAGE:
-                    errors += 1
-                    damaged += 1
+                errors += item.reason not in NOT_DAMAGE
                 if allowed is not None and errors > allowed:
                     raise _refusal(source, file.uri, item, errors)
                 dropped[item.reason] = dropped.get(item.reason, 0) + 1
@@ -161,7 +158,7 @@ def read_files(_: Inputs, reading: Reading) -> Iterable[Made]:
     yield from shard.close()
     counts = {"files_in": len(reading.files), "documents_in": documents + sum(dropped.values())}
     counts |= {"documents_out": documents, "bytes_in": sum(file.size for file in reading.files)}
-    counts |= {"bytes_out": text_bytes, "damaged": damaged}
+    counts["bytes_out"] = text_bytes
     yield Stats(counts | {"dropped": dropped, "repaired": repaired, "histograms": {"text bytes": added(lengths)}})
 
 
@@ -288,12 +285,12 @@ def _total(pieces: Sequence[dict[str, Any]], listing: Listing) -> dict[str, Any]
         "documents_out": 0,
         "bytes_in": 0,
         "bytes_out": 0,
-        "damaged": 0,
         "dropped": {},
         "repaired": {},
         "files_left_out": dict(sorted(listing.left_out.items())),
     }
     total = added([nothing, *pieces])
+    total["damaged"] = sum(count for reason, count in total["dropped"].items() if reason not in NOT_DAMAGE)
     return total | {name: dict(sorted(total[name].items())) for name in ("dropped", "repaired")}
 
 

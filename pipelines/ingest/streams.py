@@ -70,6 +70,7 @@ class Stream:
         self.size = size
         self._open = [file]
         self._head = b""
+        self._head_is_all = False
         self._file = file if file.seekable() else self._copy(file)
         self._start()
 
@@ -87,9 +88,10 @@ class Stream:
                 self.bytes = io.BufferedReader(self._expanding, 1 << 17)
 
     def head(self, size: int) -> bytes:
-        """The first bytes of the content. Afterwards `bytes` is at its beginning."""
-        if len(self._head) < size:
+        """The first bytes of the content, for who has read nothing of `bytes` yet: it stays at its beginning."""
+        if len(self._head) < size and not self._head_is_all:
             self._head = self.bytes.read(size)
+            self._head_is_all = len(self._head) < size
             self._start()
         return self._head[:size]
 
@@ -196,6 +198,12 @@ def _readable(member: _Decompressor, block: bytes) -> bytes:
         except (zlib.error, OSError, EOFError):
             break
     return b"".join(found)
+
+
+def raise_if_of_the_system(error: Exception) -> None:
+    """Raise an error again that comes from the disk or the network, and so says nothing about the file."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
 
 
 def bounded_lines(stream: BinaryIO, max_bytes: int) -> Iterator[bytes | int]:

@@ -206,6 +206,25 @@ def test_bytes_that_are_gone_are_to_be_made_again(folder: Path) -> None:
     assert impact(profile).touched == []
 
 
+def test_an_edited_evaluation_set_is_not_taken_for_results_that_are_gone(folder: Path) -> None:
+    exam = folder / "exam.jsonl"
+    exam.write_text(json.dumps({"question": "Which words of this question does no document hold?"}) + "\n")
+    make_profile(folder, contamination={"sets": {"exam": {"path": "exam.jsonl", "fields": ["question"]}}})
+    run(changed(folder), "contamination_scores")
+    once = exam.read_text()
+    edited = "a file that its settings name was edited, or a library changed"
+
+    exam.write_text(once + json.dumps({"question": "Nor does any of them hold the words of this one."}) + "\n")
+
+    scores = by_name(impact(changed(folder)))["contamination_scores[web]"]
+    assert (scores.outcome, scores.because) == ("at most", edited)  # the index first: what it finds cannot be known
+    run(changed(folder), "contamination_scores")
+    assert by_name(impact(changed(folder)))["contamination_scores[web]"].outcome == "untouched"
+    exam.write_text(once)
+    back = by_name(impact(changed(folder)))["contamination_scores[web]"]
+    assert (back.outcome, back.because, back.to_do) == ("untouched", "", 0)
+
+
 def test_neither_store_nor_ledger_is_written(folder: Path) -> None:
     def state() -> tuple[Any, Any]:
         files = {str(p): p.stat().st_mtime_ns for p in (folder / "store").rglob("*")}

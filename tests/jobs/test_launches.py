@@ -12,7 +12,7 @@ import pytest
 
 from tests.jobs.corpus import BOOKS, prose, write_corpus
 from tests.jobs.processes import ROOT, Mill, mills, wait_for
-from tests.jobs.service import Service, services
+from tests.jobs.service import ENDED, Service, services
 
 pytestmark = pytest.mark.slow
 
@@ -70,9 +70,16 @@ def truth(make: Callable[..., Mill], folder: Path) -> Versions:
 
 
 @pytest.fixture(scope="module")
-def service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
+def shared_service(make: Callable[..., Mill], folder: Path) -> Iterator[Service]:
     for start in services():
         yield start(make_mill(make, "service", folder))
+
+
+@pytest.fixture
+def service(shared_service: Service) -> Service:
+    """At rest: what an earlier test started may end after that test, as a second tick of its schedule does."""
+    wait_for(lambda: at_rest(shared_service), "earlier runs to end")
+    return shared_service
 
 
 @pytest.fixture
@@ -135,6 +142,7 @@ def test_a_schedule(service: Service, truth: Versions) -> None:
     run = wait_for(lambda: [r for r in service.runs() if r["tags"].get("dagster/schedule_name") == "nightly"], "a tick")
     service.stop_schedule("nightly")
     service.wait_for_status(run[-1]["runId"], "SUCCESS")
+    wait_for(lambda: at_rest(service), "a second tick's run to end")
 
     assert published_since(service.mill, before) == of_the_corpus(truth)
 
@@ -175,6 +183,10 @@ def test_a_backfill_of_two_sources_that_are_not_neighbours(other_service: Servic
     assert REMEDY in failures(service, changed)
 
     service.wait_for_status(service.launch(*UP_TO_MIXTURE), "SUCCESS")
+
+
+def at_rest(service: Service) -> bool:
+    return all(run["status"] in ENDED for run in service.runs())
 
 
 def outcome(service: Service, backfill: str) -> str:

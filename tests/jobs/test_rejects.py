@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 
 import jobs.rejects
 from jobs.command import main
-from pipelines.costs.ledger import Ledger
-from pipelines.dataset import Version
+from jobs.rebuild import SAME
+from pipelines.costs.ledger import Ledger, LedgerError
+from pipelines.dataset import Dataset, Draft, Part, Version, seal, write_shard
+from pipelines.schemas import DECISIONS, DOCUMENTS
 from pipelines.store import Store
 from resources.settings import load_profile
 from tests.jobs.corpus import FATES, INSULT, WEB, make_profile
@@ -191,8 +194,34 @@ def test_what_cannot_be_meant_is_one_sentence(milled: Path, tmp_path: Path, corp
     assert "reasons are: contamination, " in corpusmill(milled, "rejects", "--reason", "toxic", fails=True)
     assert "what does is: raw_documents, " in corpusmill(milled, "rejects", "duplicate_clusters", fails=True)
     assert "no dataset 'books' has been made" in corpusmill(milled, "rejects", "books", fails=True)
-    make_profile(tmp_path)
+    profile = make_profile(tmp_path)
     assert corpusmill(tmp_path, "rejects") == "Nothing has been made yet: start with `corpusmill run`.\n"
+    with dg.DagsterInstance.ephemeral() as instance:
+        assert Mill(profile, instance).run("*clean_documents").success
+    assert (
+        "filtered_documents, where filtering drops documents, was not made yet or is not asked for; there is: "
+        "raw_documents, clean_documents" in corpusmill(tmp_path, "rejects", "--stage", "filtering", fails=True)
+    )
+
+
+def test_decisions_that_describe_other_documents_are_no_collected_text(tmp_path: Path) -> None:
+    store = Store(str(tmp_path))
+    decided = pa.table(
+        {"doc_id": ["a", "b"], "keep": [True, False], "stage": "xy", "rule": "xy", "value": [None] * 2}
+        | {"threshold": [None] * 2, "detail": [None] * 2},
+        schema=DECISIONS,
+    )
+    document = pa.table({name: ["a"] for name in DOCUMENTS.names}, schema=DOCUMENTS)
+
+    def dataset(asset: str, part: str, table: pa.Table, *inputs: Dataset) -> Dataset:
+        draft = Draft({part: Part("table", (write_shard(store, part, table),))})
+        return Dataset(asset, (seal(store, draft, asset=asset, partition="web", inputs=inputs),), store)
+
+    raw = dataset("raw_documents", "documents", document)
+    clean = dataset("clean_documents", "decisions", decided, raw)
+
+    with pytest.raises(LedgerError, match=r"decisions of clean_documents\[web\]@.* do not describe the documents"):
+        jobs.rejects.sample_of(clean.version, store, None, 1, with_text=True)
 
 
 # -- decontamination through the chain ------------------------------------------------------------------------------
@@ -210,8 +239,8 @@ def test_a_version_with_evaluation_sets_can_be_made_again_and_nothing_is_left_to
     milled: Path, corpusmill: Command
 ) -> None:
     verified = json.loads(corpusmill(milled, "reproduce", "contamination_scores[web]", "--verify", "--json"))
-    assert "same" in json.dumps(verified)
-    assert "differs" not in json.dumps(verified)
+    assert verified["reproduced"]
+    assert {verdict["outcome"] for verdict in verified["verdicts"]} == {SAME}
     outcomes = {
         (dataset["asset"], dataset["outcome"])
         for dataset in json.loads(corpusmill(milled, "impact", "--json"))["datasets"]
@@ -222,7 +251,6 @@ def test_a_version_with_evaluation_sets_can_be_made_again_and_nothing_is_left_to
 
 def test_hits_are_shown_with_the_documents_place_where_previews_allow_it(milled: Path) -> None:
     from assets.previews import preview_metadata
-    from pipelines.dataset import Dataset
 
     profile = load_profile(milled / "profile.yaml")
     store, ledger = Store(profile.store_url), Ledger(profile.ledger_url)

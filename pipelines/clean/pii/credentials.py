@@ -42,6 +42,7 @@ _AZURE = re.compile(r"AccountKey=([A-Za-z0-9+/]{80,90}={0,2})")
 _BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/-]{20,400}={0,2})(?![A-Za-z0-9])")
 _PEM = re.compile(r"-----BEGIN ((?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?)-----")
 _PEM_BODY = re.compile(r"[A-Za-z0-9+/=]{40}")
+_PEM_LINES = re.compile(r"(?:(?:\\n|\s)*[A-Za-z0-9+/=]{40,80})+")
 
 _TOKEN_BITS = 3.0
 
@@ -107,7 +108,7 @@ def _private_key(text: str, start: int) -> Iterator[Finding]:
     end = text.find(last, begin.end())
     following = text.find("-----BEGIN ", begin.end(), end if end >= 0 else len(text))
     if end < 0 or following >= 0:
-        body = re.compile(r"(?:(?:\\n|\s)*[A-Za-z0-9+/=]{40,80})+").match(text, begin.end())
+        body = _PEM_LINES.match(text, begin.end())
         if body:
             yield Finding("credential", start, body.end(), "private key")
     elif _PEM_BODY.search(text, begin.end(), end):

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from pipelines.clean.pii import addresses, assigned, credentials, mail, national, payment, phones, scan
 from pipelines.clean.pii.finding import ASCII_FORMS, Finding, Window
-from pipelines.clean.pii.params import ID_COUNTRIES, PHONE_COUNTRIES, TYPES, PiiParams
+from pipelines.clean.pii.params import ID_COUNTRIES, PHONE_COUNTRIES, PiiParams
 from pipelines.clean.pii.scan import Candidate, candidates
 from pipelines.clean.pii.triggers import ENCODED_SIGNS, IBAN_WORDS, LITERALS, OBFUSCATED_SIGNS, USER_OPTIONS
 
@@ -156,6 +156,3 @@ def _presidio(texts: Iterable[str], offsets: npt.NDArray[np.int64]) -> dict[int,
                 for finding in listed
             ]
     return found
-
-
-__all__ = ["TYPES", "find", "findings"]

@@ -33,10 +33,6 @@ class Window(NamedTuple):
         """The characters right before the candidate."""
         return self.text[max(0, self.start - characters) : self.start]
 
-    def after(self, characters: int = 1) -> str:
-        """The characters right after the candidate."""
-        return self.text[self.stop : self.stop + characters]
-
 
 def words(text: str) -> frozenset[str]:
     """The words of a text, as a set to look things up in."""

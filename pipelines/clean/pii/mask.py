@@ -25,15 +25,11 @@ _LETTERS = str.maketrans("0123456789abcdef", "abcdefghijklmnop")
 class Masked:
     """Texts without personal data, and what was found: int32 per text.
 
-    texts: large_string, the very same array where nothing was replaced. counts: by type, also of types that are kept.
-    dropped: which texts hold a type whose action is 'drop'; they are to go as a whole. bytes: int64, by how much the
-    text is shorter (longer: negative).
+    texts: large_string, the very same array where nothing was replaced. counts: by type, also of types that stay.
     """
 
     texts: pa.Array
     counts: dict[str, npt.NDArray[np.int32]]
-    dropped: npt.NDArray[np.bool_]
-    bytes: npt.NDArray[np.int64]
 
 
 def mask(texts: pa.Array, params: PiiParams) -> Masked:
@@ -59,12 +55,7 @@ def mask(texts: pa.Array, params: PiiParams) -> Masked:
             places[again] = len(masked) + np.arange(len(again))
             masked = pa.concat_arrays([masked, left]).take(pa.array(places))
         again = changed
-    dropped = np.zeros(len(texts), np.bool_)
-    for kind in TYPES:
-        if params.action(kind) == "drop":
-            dropped |= counts[kind] > 0
-    lengths = [np.diff(text_buffers(array)[1]) for array in (texts, masked)]
-    return Masked(masked, counts, dropped, lengths[0] - lengths[1])
+    return Masked(masked, counts)
 
 
 def _replace(

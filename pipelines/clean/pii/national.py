@@ -1,4 +1,4 @@
-"""Personal numbers of several countries, by the form and check digits that python-stdnum knows.
+"""Personal numbers of several countries, by their form, and where they have check digits by what python-stdnum knows.
 
 A number whose check lets one in ten of all digits pass is a finding only after a word that announces it.
 """

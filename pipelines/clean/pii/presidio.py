@@ -5,6 +5,7 @@ by words around them, which needs a model.
 """
 
 import functools
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pipelines.clean.pii.finding import Finding, words
@@ -20,6 +21,15 @@ _ASK_THE_NETWORK = words("EMAIL_ADDRESS URL")
 """Their recognisers fetch a list of domains (tldextract), so they are not asked; addresses are found without."""
 _NOT_PERSONAL = words("DATE_TIME CRYPTO")
 """Entities that are no personal data here; others that presidio knows by patterns are personal numbers."""
+_ABSENT = "pii.presidio needs presidio-analyzer, which is not installed; pip install -e '.[pii]', or set it to false"
+
+
+def presidio_version() -> str:
+    """The release that is installed. Raises `ImportError` with the extra's name where there is none."""
+    try:
+        return version("presidio-analyzer")
+    except PackageNotFoundError:
+        raise ImportError(_ABSENT) from None
 
 
 def patterns(text: str) -> list[Finding]:
@@ -38,10 +48,7 @@ def _recognizers() -> tuple[Any, ...]:
     try:
         from presidio_analyzer import PatternRecognizer, RecognizerRegistry
     except ImportError:
-        raise ImportError(
-            "pii.presidio needs presidio-analyzer, which is not installed; pip install 'corpusmill[pii]', or set "
-            "it to false"
-        ) from None
+        raise ImportError(_ABSENT) from None
     registry = RecognizerRegistry(supported_languages=["en"])
     registry.load_predefined_recognizers(languages=["en"])
     patterned = [known for known in registry.recognizers if isinstance(known, PatternRecognizer)]

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from pipelines.ingest.formats.tape import EXTENSIONS, MAX_EXTENSION_BYTES, Ending, Tape
 from pipelines.ingest.records import Reject
-from pipelines.ingest.streams import Stream
+from pipelines.ingest.streams import Stream, raise_if_of_the_system
 
 ZIP_MAGIC = b"PK\x03\x04"
 TAR_MAGIC = b"ustar"
@@ -68,7 +68,7 @@ class Member(io.RawIOBase):
         try:
             data = self._content.read(len(target))
         except _BROKEN as error:
-            _raise_if_of_the_system(error)
+            raise_if_of_the_system(error)
             self.damage = f"the member breaks off: {str(error)[:200]}"
             return 0
         target[: len(data)] = data
@@ -128,7 +128,7 @@ def _taped(stream: Stream) -> Iterator[Member | Reject]:
                 read += 1
             damage = _damage(tape)
     except _BROKEN as error:
-        _raise_if_of_the_system(error)
+        raise_if_of_the_system(error)
         damage = f"after {read} members: {str(error)[:200]}"
     if damage := stream.damage or damage:
         yield Reject(None, "damaged_file", damage)
@@ -150,7 +150,7 @@ def _zipped(stream: Stream) -> Iterator[Member | Reject]:
     try:
         archive = zipfile.ZipFile(stream.unpacked)
     except _BROKEN as error:
-        _raise_if_of_the_system(error)
+        raise_if_of_the_system(error)
         yield Reject(None, "damaged_file", stream.damage or f"no directory of members: {str(error)[:200]}")
         return
     with archive:
@@ -163,12 +163,7 @@ def _zipped(stream: Stream) -> Iterator[Member | Reject]:
             try:
                 content = archive.open(found)
             except _BROKEN as error:
-                _raise_if_of_the_system(error)
+                raise_if_of_the_system(error)
                 yield Reject(None, "unreadable_file", str(error)[:200], found.filename)
                 continue
             yield Member(found.filename, found.file_size, content)
-
-
-def _raise_if_of_the_system(error: Exception) -> None:
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error  # the disk or the network, not the archive

@@ -7,10 +7,10 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of, raise_if_of_the_system
+from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Reject
-from pipelines.ingest.streams import Stream
+from pipelines.ingest.streams import Stream, raise_if_of_the_system
 
 FILE_MAGIC = b"ARROW1\0\0"
 STREAM_MAGIC = b"\xff\xff\xff\xff"

@@ -4,19 +4,19 @@ Parsing and extraction are resiliparse's (the Lexbor engine). What a page declar
 in `declarations.py`; web archives (`warc.py`) bring pages here together with what the server said about them.
 """
 
+import functools
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable
 from typing import Any
 
-from pipelines.ingest.encodings import MARKS, NotText, decode, is_blank, valid_unicode, wide_encoding
+from pipelines.ingest.encodings import DETECTION_BYTES, MARKS, NotText, decode, is_blank, valid_unicode, wide_encoding
 from pipelines.ingest.formats.declarations import licence_of_page, robots_of_page
+from pipelines.ingest.formats.text import read_whole
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Record, Reject, metadata_json
 from pipelines.ingest.streams import Stream
 
-DETECTION_BYTES = 1 << 16
-"""How much of a page without a usable declaration is looked at for its encoding."""
 DECLARATION_BYTES = 1024
 """A page declares its encoding within so many bytes (HTML standard, section 4.2.5.4)."""
 LONGEST_TITLE = 1000
@@ -25,6 +25,10 @@ MAX_DEEP = 2_000
 MAX_TAG = 20_000
 """Characters after which a tag loses its attributes if they are many: parsing them takes the square of their number."""
 
+PROLOG = rb"(?:\s++|<!--.*?-->|<\?.*?\?>)*+"
+"""What may stand before the first element: white space, comments, an XML declaration (HTML standard, 13.1)."""
+
+_BEGINNING = re.compile(PROLOG + rb"<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{2,40})", re.IGNORECASE
 )
@@ -49,15 +53,12 @@ _EXTRACTION: dict[str, Any] = {
 
 def read(stream: Stream, source: Source, max_bytes: int) -> Items:
     """A page on disk as one record."""
-    data = stream.bytes.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        yield Reject("0", "too_large", f"{stream.size} bytes as stored, {max_bytes} bytes of HTML allowed")
-        return
-    if stream.damage:
-        yield Reject(None, "damaged_file", stream.damage)
-        if not data:
-            return
-    yield page_record("0", data)
+    return read_whole(stream, max_bytes, functools.partial(page_record, "0"))
+
+
+def begins_as_page(data: bytes) -> bool:
+    """Whether what begins so, in UTF-8 or anything like it, is a page, whatever it is called."""
+    return bool(_BEGINNING.match(data.removeprefix(BOM_UTF8)))
 
 
 def page_record(

@@ -40,7 +40,6 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
     """The articles of a dump; the key is the page's id."""
     dump = _Dump(max_bytes)
     left_out: Counter[str] = Counter()
-    seen: set[str] = set()
     number = redirects = 0
     damage = ""
     ended = False
@@ -57,11 +56,7 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
                 redirects += 1
             else:
                 key = page.id.strip() if page.id.strip().isdecimal() else f"page-{number}"
-                made = _article(key, page, dump, max_bytes)
-                if key in seen:
-                    made = Reject(key, "duplicate_id", "an earlier page of the dump has the same id")
-                seen.add(key)
-                yield made
+                yield _article(key, page, dump, max_bytes)
             number += 1
         dump.finished.clear()
     if left_out:
@@ -70,7 +65,7 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
     if redirects:
         yield Reject(None, "redirect", f"{redirects} pages only point to another")
     if damage:
-        yield Reject(None, "damaged_file", f"after {dump.pages} readable pages: {damage}")
+        yield Reject(None, "damaged_file", f"after {number} readable pages: {damage}")
 
 
 def _article(key: str, page: _Page, dump: "_Dump", max_bytes: int) -> Record | Reject:
@@ -100,7 +95,6 @@ class _Dump:
 
     def __init__(self, max_bytes: int) -> None:
         self.finished: list[_Page] = []
-        self.pages = 0
         self.dropped_namespaces = set(DROPPED_NAMESPACES)
         self._max_bytes = max_bytes
         self._page: _Page | None = None
@@ -167,7 +161,6 @@ class _Dump:
                 self.dropped_namespaces.add(told.strip().lower())
         elif name == "page":
             self.finished.append(page)
-            self.pages += 1
             self._page = None
         elif parent == "page" and name == "title":
             page.title = told

@@ -2,10 +2,10 @@
 
 import pyarrow.parquet as pq
 
-from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of, raise_if_of_the_system
+from pipelines.ingest.formats.tables import BROKEN, batch_records, columns_of
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Reject
-from pipelines.ingest.streams import Stream
+from pipelines.ingest.streams import Stream, raise_if_of_the_system
 
 BATCH_BYTES = 16_000_000
 READ_BYTES = 1 << 20

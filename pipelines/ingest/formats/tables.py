@@ -14,12 +14,6 @@ BROKEN = (pa.ArrowException, OSError, ValueError, OverflowError)
 """What pyarrow raises at a broken file; a name of a column that is no UTF-8 is a ValueError."""
 
 
-def raise_if_of_the_system(error: Exception) -> None:
-    """Raise an error again that comes from the disk or the network, and so says nothing about the file."""
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error
-
-
 def columns_of(names: Sequence[str], source: Source) -> list[str] | Reject:
     """The names of a table's columns, `distinct`.
 

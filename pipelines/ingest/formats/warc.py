@@ -9,10 +9,10 @@ import re
 from collections import Counter
 from typing import Any
 
-from pipelines.ingest.encodings import NotText, is_blank, valid_unicode
+from pipelines.ingest.encodings import DETECTION_BYTES, NotText, is_blank, valid_unicode
 from pipelines.ingest.formats.declarations import robots_of_page
 from pipelines.ingest.formats.frames import Frame, frames
-from pipelines.ingest.formats.html import decode_page, page_record
+from pipelines.ingest.formats.html import begins_as_page, decode_page, page_record
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import Items, Record, Reject, metadata_json
 from pipelines.ingest.streams import Stream
@@ -22,7 +22,6 @@ TEXT_TYPES = frozenset({"text/plain"})
 
 _TYPE = re.compile(rb"^warc-type:[ \t]*([a-z]+)", re.IGNORECASE | re.MULTILINE)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]+)", re.IGNORECASE)
-_LOOKS_LIKE_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body|\?xml|!--)", re.IGNORECASE)
 _METADATA = {
     "date": "WARC-Date",
     "payload_type": "WARC-Identified-Payload-Type",
@@ -44,7 +43,6 @@ class _LeftOut(Exception):
 def read(stream: Stream, source: Source, max_bytes: int) -> Items:
     """The pages of an archive. The key is the record's number in the file, or its url where `id` is mapped to that."""
     by_url = source.field("id") == "url"
-    seen: set[str] = set()
     left_out: Counter[str] = Counter()
     number = 0
     for frame in frames(stream, max_bytes):
@@ -56,12 +54,7 @@ def read(stream: Stream, source: Source, max_bytes: int) -> Items:
         if frame.reason:
             yield Reject(str(number), frame.reason, f"record {number} at {frame.place}: {frame.detail}")
         elif kind in ("response", "conversion"):
-            made = _document(frame, number, by_url, max_bytes)
-            if by_url and made.key in seen:
-                made = Reject(made.key, "duplicate_id", f"an earlier record of the file has this url (record {number})")
-            elif by_url and isinstance(made, Record):
-                seen.add(made.key)
-            yield made
+            yield _document(frame, number, by_url, max_bytes)
         else:
             left_out[kind] += 1
         number += 1
@@ -105,7 +98,7 @@ def _page(record: Any, frame: Frame, key: str, fields: dict[str, Any], max_bytes
         raise _LeftOut("too_large", f"more than {max_bytes} bytes after decompression")
     stated = headers.get("Content-Type") or ""
     content_type = stated.partition(";")[0].strip().lower() or fields.get("payload_type", "")
-    if not content_type and _LOOKS_LIKE_HTML.match(body, 0, 1024):
+    if not content_type and begins_as_page(body[:DETECTION_BYTES]):
         content_type = "text/html"
     charset = found[1] if (found := _CHARSET.search(stated)) else ""
     fields["content_type"] = content_type

@@ -1,13 +1,14 @@
 """Cleaning drops what may not be used and masks personal data; the audit looks whether it did."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from pipelines import schemas
-from pipelines.clean.audit import OBLIGATIONS, audit
+from pipelines.clean.audit import audit
 from pipelines.clean.params import CleanParams
 from pipelines.clean.stage import clean
 from pipelines.dataset import Dataset, Draft, Part, Version, seal, write_shard
@@ -19,8 +20,8 @@ TEXT = "All human beings are born free and equal in dignity and rights. "
 MAIL = "Write to anna.miller@mail-provider.com if you want to know more about the mill. "
 
 
-def raw(store: Store, *rows: dict[str, Any], **source: Any) -> Dataset:
-    """Raw documents of a source that the profile describes so."""
+def raw(store: Store, *rows: dict[str, Any], shards: int = 1, **source: Any) -> Dataset:
+    """Raw documents of a source that the profile describes so, in shards of equal size."""
     plain = [
         {
             "doc_id": f"{number:032x}",
@@ -32,8 +33,10 @@ def raw(store: Store, *rows: dict[str, Any], **source: Any) -> Dataset:
         }
         for number, row in enumerate(rows)
     ]
-    shard = write_shard(store, "documents", pa.Table.from_pylist(plain, schema=schemas.DOCUMENTS))
-    draft = Draft({"documents": Part("table", (shard,))})
+    table = pa.Table.from_pylist(plain, schema=schemas.DOCUMENTS)
+    size = len(rows) // shards
+    tables = [table.slice(number * size, size) for number in range(shards)]
+    draft = Draft({"documents": Part("table", tuple(write_shard(store, "documents", piece) for piece in tables))})
     version = seal(store, draft, asset="raw_documents", partition="s", params={"source": {"name": "s", **source}})
     return Dataset("raw_documents", (version,), store)
 
@@ -132,11 +135,64 @@ def test_every_obligation_has_a_row_that_people_can_read(store: Store) -> None:
     version = audited(store, documents, kept, config)
     table = Dataset("compliance_audit", (version,), store).table("audit")
     rows = {row["obligation"]: row for row in table.to_pylist()}
-    assert tuple(rows) == OBLIGATIONS
+    assert list(rows) == ["licence", "consent", "retention", "region", "opt_out", "personal_data"]
     assert all(row["met"] and row["source"] == "s" and row["documents"] == 0 for row in rows.values())
     assert (rows["licence"]["required"], rows["licence"]["found"]) == ("MIT, CC0-*", "CC0-1.0 1, MIT 1")
     assert rows["consent"]["found"] == "a contract"
     assert rows["personal_data"]["found"] == "none found"
+
+
+def test_documents_that_hold_personal_data_are_counted_once_whatever_they_hold(store: Store) -> None:
+    """One with an address, one with an address twice and a number, one with what is kept, one with nothing."""
+    phone = "Call +44 20 7031 3000 if you want to know more about the mill. "
+    rows = [{"text": MAIL}, {"text": MAIL + MAIL + "at 81.2.69.142."}, {"text": phone}, {"text": TEXT}]
+    documents = raw(store, *rows)
+    kept, _ = cleaned(store, documents, CleanParams(pii={"email": "keep", "phone": "keep", "ip": "keep"}))
+
+    def found(**pii: str) -> tuple[int, str, bool]:
+        version = audited(store, documents, kept, CleanParams(pii=pii))
+        row = Dataset("compliance_audit", (version,), store).table("audit").to_pylist()[-1]
+        return row["documents"], row["found"], row["met"]
+
+    assert found() == (3, "email 2, ip 1, phone 1", False)
+    assert found(ip="keep") == (3, "email 2, phone 1", False)
+    assert found(email="keep", ip="keep") == (1, "phone 1", False)
+    assert found(email="drop", phone="keep", ip="keep") == (2, "email 2", False)
+    assert found(email="keep", phone="keep", ip="keep") == (0, "none found", True)
+
+
+def test_the_audit_neither_reads_the_key_of_hashes_nor_depends_on_where_it_lies(store: Store, tmp_path: Path) -> None:
+    documents = raw(store, {"text": MAIL})
+    kept, _ = cleaned(store, documents, CleanParams())
+    looked = []
+    for name in ("one", "other"):
+        engine = Engine(store, 1)
+        config = CleanParams(pii={"email": "hash", "hash_key_file": str(tmp_path / name)})
+        audit(documents, kept, config, engine)
+        looked.append([result.reused for result in engine.results])
+    assert looked == [[False, False], [True, True]]
+
+
+def test_another_release_of_what_finds_personal_data_looks_anew(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = raw(store, {"text": MAIL})
+    kept, _ = cleaned(store, documents, CleanParams())
+    looked = []
+    for release in ("1", "1", "2"):
+        monkeypatch.setattr("pipelines.clean.libraries.version", lambda _, release=release: release)
+        engine = Engine(store, 1)
+        audit(documents, kept, CleanParams(), engine)
+        looked.append(engine.results[0].reused)
+    assert looked == [False, True, False]
+
+
+def test_the_most_frequent_licences_of_a_source_are_told_however_they_lie_in_shards(store: Store) -> None:
+    """Three shards hold twenty licences twice each, and one that is in all of them, once each."""
+    shards = [[f"{shard}-{n}" for n in range(20) for _ in range(2)] + ["MIT"] for shard in "ABC"]
+    documents = raw(store, *({"license": name} for names in shards for name in names), shards=3)
+    version = audited(store, documents, documents, CleanParams())
+    assert version.stats["audit"][0]["found"].startswith("MIT 3, A-0 2, ")
+    assert version.stats["licences"]["MIT"] == 3
+    assert len(version.stats["licences"]) == 20
 
 
 def test_a_source_without_documents_meets_everything(store: Store) -> None:

@@ -32,6 +32,18 @@ def test_an_opt_out_is_seen_however_it_is_written(robots: object) -> None:
     assert judged(ComplianceParams(opt_outs=["NoIndex"]), SourceFacts(), (None, {"robots": "noindex"})) != [None]
 
 
+def test_metadata_is_parsed_only_where_it_can_tell_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+    loads = json.loads
+    monkeypatch.setattr(json, "loads", lambda text: parsed.append(text) or loads(text))
+    rows = [(None, {"title": "robots.txt"}), (None, None), (None, {"robots": "noindex"}), (None, {"robots": "noai"})]
+    assert judged(ComplianceParams(), SourceFacts(), *rows) == [None, None, None, "compliance.opt_out"]
+    assert parsed == ['{"robots": "noindex"}', '{"robots": "noai"}']
+    parsed.clear()
+    assert judged(ComplianceParams(opt_outs=[], licences=["*"]), SourceFacts(), ("MIT", {"robots": "noai"})) == [None]
+    assert parsed == []
+
+
 @pytest.mark.parametrize(
     ("license", "permitted"),
     [
@@ -52,9 +64,9 @@ def test_an_opt_out_is_seen_however_it_is_written(robots: object) -> None:
     ],
 )
 def test_licences_are_permitted_by_pattern(license: str | None, permitted: bool) -> None:
-    patterns = ["CC0-1.0", "CC-BY-4.*", "CC-BY-SA-*"]
+    patterns = ("CC0-1.0", "CC-BY-4.*", "CC-BY-SA-*")
     assert is_permitted(license, patterns) == permitted
-    found = judged(ComplianceParams(licences=patterns), SourceFacts(), (license, None))
+    found = judged(ComplianceParams(licences=list(patterns)), SourceFacts(), (license, None))
     assert found == [None if permitted else "compliance.licence"]
 
 

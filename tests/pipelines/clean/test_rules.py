@@ -8,6 +8,7 @@ from pipelines import schemas
 from pipelines.clean.params import RULE_SETS, CleanParams
 from pipelines.clean.rules import decide, rules_of, told_languages
 from pipelines.clean.signals import quality_table
+from pipelines.clean.thresholds import CodeParams
 
 PUBLISHED = {
     "gopher_quality": {"words": (50, 100_000), "mean_word_characters": (3, 10), "hashes_per_word": (None, 0.1)}
@@ -32,6 +33,15 @@ def test_the_thresholds_are_those_published(name: str) -> None:
     for rule in rules_of(name, CleanParams()):
         found.setdefault(rule.column.removeprefix(f"{name}_"), [None, None])[rule.is_upper] = rule.bound
     assert {signal: tuple(bounds) for signal, bounds in found.items()} == PUBLISHED[name]
+
+
+def test_a_bound_without_a_signal_is_an_error() -> None:
+    class Misspelt(CodeParams):
+        max_longest_lime_characters: float | None = 1000
+
+    params = CleanParams().model_copy(update={"code": Misspelt()})
+    with pytest.raises(KeyError, match="code_longest_lime_characters"):
+        decide(quality(), pa.chunked_array([["en"]]), ["code"], params)
 
 
 def quality(score: float = 0.9, **signals: float | None) -> pa.Table:

@@ -1,5 +1,9 @@
 """Cleaning a dataset: what is kept, that every document is accounted for, and what a changed parameter does again."""
 
+import subprocess
+import sys
+import unicodedata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +14,8 @@ from pydantic import ValidationError
 
 from pipelines import schemas
 from pipelines.clean.params import CleanParams
+from pipelines.clean.pii.mask import mask
+from pipelines.clean.pii.params import PiiParams
 from pipelines.clean.stage import Cleaning, clean, decide_documents, measure_documents
 from pipelines.dataset import Dataset, Draft, Part, read_table, seal, write_shard
 from pipelines.engines.local import Engine
@@ -159,6 +165,46 @@ def test_removed_lines_are_counted(store: Store) -> None:
     assert table(store, draft, "documents")["text"].to_pylist() == [ENGLISH]
     assert draft.stats["removed_lines"] == 2
     assert draft.stats["removed_bytes"] == len(page) - len(ENGLISH)
+
+
+def test_what_removed_lines_leave_is_masked(store: Store) -> None:
+    """C4 takes the number of a note out of a line; what stood around it is an address only then."""
+    page = f"{ENGLISH}\nWrite to jane[1]@python.org today."
+    config = CleanParams(rules={"*": ["c4"]}, c4={"remove_lines": True, "min_sentences": 1})
+    draft = clean(dataset(store, documents(page)), config, Engine(store, 1))
+    assert table(store, draft, "documents")["text"].to_pylist() == [f"{ENGLISH}\nWrite to <EMAIL> today."]
+    assert table(store, draft, "quality")["pii_email"].to_pylist() == [1]
+    assert draft.stats["personal_data"] == {"email": 1}
+    assert draft.stats["removed_bytes"] == len("[1]")
+
+
+@pytest.mark.parametrize("package", ["ftfy", "phonenumbers", "presidio-analyzer", "unicode"])
+def test_another_release_of_what_cleaning_rests_on_cleans_anew(
+    store: Store, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    releases = {"presidio-analyzer": "2.2"}
+    monkeypatch.setattr("pipelines.clean.libraries.version", lambda name: releases.get(name, "1"))
+    monkeypatch.setattr("pipelines.clean.pii.presidio.version", lambda name: releases.get(name, "1"))
+    monkeypatch.setattr("pipelines.clean.stage.mask", lambda texts, _: mask(texts, PiiParams()))  # it is optional
+    presidio = CleanParams(pii={"presidio": package == "presidio-analyzer"})
+    assert reused(store, presidio, presidio) == [[False, False], [True, True]]
+    releases[package] = "2"
+    monkeypatch.setattr("unicodedata.unidata_version", "16.1" if package == "unicode" else unicodedata.unidata_version)
+    assert reused(store, presidio)[0][0] is False
+
+
+def test_the_absence_of_presidio_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("pipelines.clean.pii.presidio.version", absent)
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[pii\]'"):
+        clean(dataset(store, documents(ENGLISH)), CleanParams(pii={"presidio": True}), Engine(store, 1))
+
+
+def test_to_load_a_profile_loads_no_compiler() -> None:
+    code = "import sys, pipelines.clean.params; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("code", ["english", "EN", "e", "zh-CN"])

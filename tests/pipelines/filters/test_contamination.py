@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import hashlib
 import json
 import lzma
 import re
@@ -10,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, Part, Shard, write_shard
+from pipelines.dataset import Dataset, Draft, Part, Shard, read_table, write_shard
+from pipelines.engines import task
 from pipelines.engines.local import Engine
+from pipelines.filters import evaluation
 from pipelines.filters.contamination import contamination_of, score_contamination
 from pipelines.filters.decide import filter_documents
 from pipelines.filters.decontaminate import without_paragraphs
@@ -325,6 +329,7 @@ def test_documents_and_examples_are_counted_by_set(tmp_path: Path, store: Store,
     assert (told["documents"], told["examples"], told["too_short"]) == (3, 3, 1)
     assert (told["examples_found"], told["examples_mostly_found"]) == (2, 1)
     assert draft.stats["evaluation_sets"]["more"]["examples_found"] == 1
+    assert told["sha256"] == hashlib.sha256((tmp_path / "set.jsonl").read_bytes()).hexdigest()
     assert (draft.stats["documents_in"], draft.stats["contaminated_documents"], draft.stats["passages"]) == (5, 4, 5)
     assert [shard.rows for shard in draft.parts["contamination"].shards] == [2, 2, 1]
     assert [shard.rows for shard in draft.parts["contamination_hits"].shards] == [2, 3, 0]
@@ -349,6 +354,30 @@ def test_a_set_is_read_however_it_is_packed(tmp_path: Path, content: bytes, comp
     wanted = EvaluationSet(path=str(tmp_path / "set"), fields=["q", "no", "choices"], id="n")
 
     assert read_examples("s", wanted) == [Example("3", "one\na\nb"), Example("4", "two")]
+
+
+def test_a_set_with_the_longest_windows_of_zstd_is_read(tmp_path: Path) -> None:
+    beyond_the_usual = zstandard.ZstdCompressionParameters(window_log=28, strategy=1, hash_log=6, chain_log=6)
+    packer = zstandard.ZstdCompressor(compression_params=beyond_the_usual).compressobj()  # which knows no size
+    (tmp_path / "set").write_bytes(packer.compress(LINES) + packer.flush())
+
+    found = read_examples("s", EvaluationSet(path=str(tmp_path / "set"), fields=["q"]))
+
+    assert [example.text for example in found] == ["one", "two"]
+
+
+@pytest.mark.parametrize("reads", [[QUESTION, OTHER], [QUESTION, OTHER, QUESTION]])
+def test_a_set_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, store: Store, engine: Engine, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
+    """Even where it then changes back: what is compared are the bytes that the index is made of."""
+    contents = iter(write_set(tmp_path, [text], str(number)) for number, text in enumerate(reads))
+    monkeypatch.setattr(evaluation, "set_content", lambda *_: Path(next(contents).path).read_bytes())
+
+    with pytest.raises(ValueError, match="the evaluation set sums changed while it was read; start the run again"):
+        score_contamination(
+            documents(store, [QUESTION]), ContaminationParams(sets={"sums": write_set(tmp_path, [])}), engine
+        )
 
 
 @pytest.mark.parametrize(
@@ -452,6 +481,25 @@ def test_paragraphs_are_cut_and_counted_and_a_document_of_which_nothing_is_left_
     assert sum(draft.stats["kept_beyond"].values()) == 0
 
 
+@pytest.mark.parametrize(("by", "read"), [("document", []), ("paragraph", [["doc_id", "start", "length"]])])
+def test_hits_are_read_where_paragraphs_are_cut_and_without_their_texts(
+    store: Store, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, read: list[Any]
+) -> None:
+    columns = []
+
+    def spy(store: Store, name: str, wanted: Any = None) -> pa.Table:
+        if "start" in pq.read_schema(store.path(name)).names:
+            columns.append(wanted)
+        return read_table(store, name, wanted)
+
+    monkeypatch.setattr(task, "read_table", spy)
+
+    _, data = decided(store, engine, tmp_path, [QUESTION], decontaminate=by)
+
+    assert decisions(data)[0][:2] == (False, "contamination")
+    assert columns == read
+
+
 def test_a_changed_limit_looks_for_nothing_again(store: Store, engine: Engine, tmp_path: Path) -> None:
     decided(store, engine, tmp_path, [QUESTION])
     later = engine.charged_to("later")
@@ -486,6 +534,9 @@ def test_what_is_not_hit_stays(text: str, places: list[tuple[int, int]]) -> None
     left, count = without_paragraphs(text, passages)
 
     assert (left == text) if not passages else count > 0
-    blocks = [block for block in re.split(r"\n[ ]*\n\s*", text) if block.strip()]
-    remaining = [block for block in re.split(r"\n[ ]*\n\s*", left) if block.strip()]
-    assert len(blocks) - count <= len(remaining) <= len(blocks)
+    paragraphs = [match for match in re.finditer(rb"(?s).*?(?:\n *\n\s*|\Z)", text.encode()) if match[0]]
+    hit = [any(start < p.end() and p.start() < stop for start, stop in passages) for p in paragraphs]
+    stay = [p[0].decode().rstrip() for p, gone in zip(paragraphs, hit, strict=True) if not gone]
+    assert count == sum(hit)
+    remaining = [block.rstrip() for block in re.split(r"\n *\n\s*", left)]
+    assert list(filter(None, remaining)) == list(filter(None, stay))

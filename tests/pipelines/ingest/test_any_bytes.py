@@ -5,7 +5,6 @@ The samples are whole files of each format with three records; whoever adds a re
 
 import bz2
 import gzip
-import importlib.util
 import io
 import json
 import lzma
@@ -21,9 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipelines.ingest.params import Source
-from pipelines.ingest.readers import read_file
-from pipelines.ingest.records import REASONS, Record, Reject
-from pipelines.ingest.streams import Stream
+from pipelines.ingest.records import Record, Reject
+from tests.pipelines.ingest.formats.reading import items, records
 from tests.pipelines.ingest.test_archives import tar
 
 READERS = sorted(set(get_args(Source.model_fields["reader"].annotation)) - {"environment"})
@@ -79,26 +77,8 @@ UNTOLD = {"text", "code", "html", "csv", "arrow", "warc", "mediawiki", "auto"}
 """Formats in which one bit can turn a record into no record, or two into one, and leave the file in order."""
 
 
-def read(name: str, data: bytes, reader: str = "auto") -> list[Record | Reject]:
-    """Everything that a file gives; each item is checked."""
-    source = Source(name="s", path="x", reader=reader)
-    with Stream(io.BytesIO(data), name, len(data)) as stream:
-        items = list(read_file(stream, source, 100_000))
-    for item in items:
-        if isinstance(item, Reject):
-            assert item.reason in REASONS
-            item.detail.encode()
-        else:
-            assert item.text.strip(" \t\n\r\v\f")
-            item.text.encode()
-            (item.metadata or "").encode()
-            json.loads(item.metadata or "{}")
-        ((item.key or "") + item.member).encode()
-    return items
-
-
-def kept(items: list[Record | Reject]) -> int:
-    return sum(isinstance(item, Record) for item in items)
+def kept(given: list[Record | Reject]) -> int:
+    return len(records(given))
 
 
 @pytest.fixture(params=SAMPLES)
@@ -106,8 +86,6 @@ def sample(request: pytest.FixtureRequest) -> tuple[str, str, bytes]:
     """(reader, name of the file, its bytes)."""
     name, data = SAMPLES[request.param]
     reader = request.param.partition(" ")[0]
-    if reader != "auto" and not importlib.util.find_spec(f"pipelines.ingest.formats.{reader}"):
-        pytest.skip(f"the reader {reader!r} is not there")
     return reader, name, data
 
 
@@ -117,10 +95,10 @@ def test_every_reader_has_a_sample() -> None:
 
 def test_a_whole_file_is_read_whole_and_found_without_its_name(sample: tuple[str, str, bytes]) -> None:
     reader, name, data = sample
-    items = read(name, data, reader)
-    assert items and kept(items) == len(items)
+    found = items(reader, data, name)
+    assert found and kept(found) == len(found)
     if reader not in ("text", "code", "notebook", "csv"):
-        assert read("without_suffix", data) == items
+        assert items("auto", data, "without_suffix") == found
 
 
 FUZZ = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -130,17 +108,17 @@ FUZZ = settings(max_examples=40, suppress_health_check=[HealthCheck.function_sco
 @given(data=st.binary(max_size=400))
 def test_random_bytes(sample: tuple[str, str, bytes], data: bytes) -> None:
     reader, name, _ = sample
-    assert read(name, data, reader)
+    assert items(reader, data, name)
 
 
 @FUZZ
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_cut_anywhere(sample: tuple[str, str, bytes], share: float) -> None:
     reader, name, data = sample
-    items = read(name, data[: int(share * len(data))], reader)
-    assert items
+    found = items(reader, data[: int(share * len(data))], name)
+    assert found
     if reader not in ("arrow", "csv", "jsonl", "warc"):  # cut at the end of a record, these are whole
-        assert kept(items) == kept(read(name, data, reader)) or kept(items) < len(items)
+        assert kept(found) == kept(items(reader, data, name)) or kept(found) < len(found)
 
 
 @FUZZ
@@ -149,10 +127,10 @@ def test_a_flipped_bit(sample: tuple[str, str, bytes], share: float, bit: int) -
     reader, name, data = sample
     broken = bytearray(data)
     broken[int(share * len(data))] ^= 1 << bit
-    items = read(name, bytes(broken), reader)
-    assert items
+    found = items(reader, bytes(broken), name)
+    assert found
     if reader not in UNTOLD:
-        assert kept(items) == kept(read(name, data, reader)) or kept(items) < len(items)
+        assert kept(found) == kept(items(reader, data, name)) or kept(found) < len(found)
 
 
 @FUZZ
@@ -160,7 +138,7 @@ def test_a_flipped_bit(sample: tuple[str, str, bytes], share: float, bit: int) -
 def test_bytes_put_in_between(sample: tuple[str, str, bytes], at: int, noise: bytes) -> None:
     reader, name, data = sample
     at %= len(data) + 1
-    assert read(name, data[:at] + noise + data[at:], reader)
+    assert items(reader, data[:at] + noise + data[at:], name)
 
 
 @pytest.mark.parametrize(
@@ -177,8 +155,8 @@ def test_damage_in_compressed_lines_is_told(
         del data[at:]
     else:
         data[at] ^= 1 << bit
-    items = read("a.jsonl", bytes(data), "jsonl")
-    assert [item for item in items if isinstance(item, Record)] == read("a.jsonl", LINES) or kept(items) < len(items)
+    found = items("jsonl", bytes(data))
+    assert records(found) == items("jsonl", LINES) or kept(found) < len(found)
 
 
 def test_real_files_of_odd_strings_are_accounted_for() -> None:
@@ -186,6 +164,6 @@ def test_real_files_of_odd_strings_are_accounted_for() -> None:
     if not folder.is_dir():
         pytest.skip("the strings that break programs are not here: ../shared/data/unicode")
     strings = json.loads((folder / "blns.json").read_text())
-    items = read("blns.json", (folder / "blns.json").read_bytes())
-    assert len(items) == len(strings)
-    assert kept(items) == sum(bool(text.strip(" \t\n\r\v\f")) for text in strings)
+    found = items("auto", (folder / "blns.json").read_bytes(), "blns.json")
+    assert len(found) == len(strings)
+    assert kept(found) == sum(bool(text.strip(" \t\n\r\v\f")) for text in strings)

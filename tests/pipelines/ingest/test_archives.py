@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.ingest import readers
+from pipelines.ingest.streams import Stream
+from tests.pipelines.ingest.formats.reading import items
+
 LINES = b'{"text": "one"}\n{"text": "two"}\n'
 
 
@@ -88,6 +92,19 @@ def test_unsafe_names_links_devices_copies_and_archives_inside_are_counted(folde
         "a.tar/.DS_Store": "hidden_member",
         "a.tar/inner.tar": "nested_archive",
     }
+
+
+def test_a_member_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = []
+
+    def detect(head: bytes, stream: Stream) -> str:
+        looked_at.append(stream.name)
+        return by_content(head, stream)
+
+    by_content = readers.detect
+    monkeypatch.setattr(readers, "detect", detect)
+    items("auto", tar({"a.txt": b"text", "b.tar": tar({"c.txt": b"text"})}), "all.tar")
+    assert looked_at == ["all.tar", "all.tar/a.txt", "all.tar/b.tar"]
 
 
 def test_a_truncated_tar_keeps_the_members_before(folder: Path, read: Callable) -> None:

@@ -57,6 +57,17 @@ def test_a_rejection_tells_line_and_byte(folder: Path, read: Callable) -> None:
     assert details["b.csv#1"].startswith("the row from line 4 at byte 15 ")
 
 
+def test_the_byte_that_is_told_is_that_of_the_unpacked_text_in_utf_8(folder: Path, read: Callable) -> None:
+    first = '\ufeff{"text": "é"}\n'
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(GOOD * 100 + BAD))
+    (folder / "b.jsonl").write_bytes((first + "oops\n").encode("utf-16-le"))
+    (folder / "c.csv").write_bytes("\ufefftext,n\né,1\nshort\n".encode("utf-16-le"))
+    details = {row["uri"]: row["detail"] for row in read().rejects}
+    assert details["a.jsonl.gz#100"].startswith(f"line 101 at byte {len(GOOD) * 100}: ")
+    assert details["b.jsonl#1"].startswith(f"line 2 at byte {len(first.encode())}: ")
+    assert details["c.csv#1"].startswith(f"the row from line 3 at byte {3 + 7 + 5} ")
+
+
 def test_the_number_of_damaged_inputs_is_a_count(folder: Path, read: Callable) -> None:
     (folder / "a.jsonl").write_bytes(GOOD * 18 + BAD + b'{"text": ""}\n')
     (folder / "dead.txt").symlink_to(folder / "nothing")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from fsspec.registry import _registry
 
 from pipelines.dataset import seal
 from pipelines.engines.local import Engine
-from pipelines.ingest import places, stage
+from pipelines.ingest import hashes, places, stage
 from pipelines.ingest.globs import Glob, split_glob
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.ingest.places import seen
@@ -32,6 +33,7 @@ def bucket() -> Iterator[Any]:
     files.pipe_file("/bucket/deep/b #1.txt", b"text")
     files.pipe_file("/bucket/deep/c.log", b"log")
     files.pipe_file("/bucket/.hidden/d.txt", b"secret")
+    files.pipe_file("/bucket/.hidden/e.txt", b"secret")
     yield files
     files.rm("/bucket", recursive=True)
 
@@ -39,24 +41,50 @@ def bucket() -> Iterator[Any]:
 def test_a_remote_folder_gives_what_a_local_one_gives(bucket: Any, folder: Path, read: Callable) -> None:
     bucket.get("/bucket/", str(folder), recursive=True)
     remote, local = read(path="memory://bucket"), read(store="other")
-    assert remote.draft == local.draft
+    assert remote.draft.parts == local.draft.parts
+    assert remote.draft.stats | {"files_left_out": {}} == local.draft.stats | {"files_left_out": {}}
     assert remote.texts == {"a.jsonl#0": "one", "a.jsonl#1": "two", "deep/b %231.txt#0": "text", "deep/c.log#0": "log"}
-    assert remote.draft.stats["files_left_out"] == {"hidden": 1}
+    assert remote.draft.stats["files_left_out"] == {"hidden": 2}
+    assert local.draft.stats["files_left_out"] == {"hidden": 1}  # the folder, into which nobody looks
 
 
 def test_one_remote_file_and_a_remote_pattern(bucket: Any, read: Callable) -> None:
     assert set(read(path="memory://bucket/a.jsonl").texts) == {"a.jsonl#0", "a.jsonl#1"}
     got = read(path="memory://bucket/**/*.txt", exclude=["x*"])
     assert set(got.texts) == {"deep/b %231.txt#0"}
-    assert got.draft.stats["files_left_out"] == {"hidden": 1, "not_included": 2}
+    assert got.draft.stats["files_left_out"] == {"hidden": 2, "not_included": 2}
 
 
-def test_a_changed_remote_file_is_read_again_and_others_are_not(bucket: Any, read: Callable) -> None:
-    read(path="memory://bucket")
-    bucket.pipe_file("/bucket/a.jsonl", LINES.replace(b"two", b"new"))
-    got = read(path="memory://bucket")
-    assert got.texts["a.jsonl#1"] == "new"
-    assert all(result.reused for result in read(path="memory://bucket").engine.results)
+@pytest.fixture
+def opened(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the remote files that were opened, once for each time."""
+    names: list[str] = []
+    opens = type(bucket)._open
+
+    def counted(self: Any, path: str, mode: str = "rb", **named: Any) -> Any:
+        if mode == "rb":
+            names.append(path.removeprefix("/bucket/"))
+        return opens(self, path, mode, **named)
+
+    monkeypatch.setattr(type(bucket), "_open", counted)
+    return names
+
+
+def test_a_remote_file_is_opened_twice_when_it_is_new_or_changed_and_not_at_all_afterwards(
+    bucket: Any, opened: list[str], read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hashes, "SETTLED_NANOSECONDS", -(10**12))  # no file is too young for a hint
+    sizes = {"path": "memory://bucket", "shard_megabytes": 0.001}
+    bucket.pipe_file("/bucket/large.txt", b"x" * 2000)  # a task of its own
+    read(**sizes)
+    assert sorted(opened) == sorted(["a.jsonl", "deep/b #1.txt", "deep/c.log", "large.txt"] * 2)
+    opened.clear()
+    bucket.pipe_file("/bucket/large.txt", b"y" * 2000)
+    assert read(**sizes).texts["large.txt#0"] == "y" * 2000
+    assert opened == ["large.txt"] * 2
+    opened.clear()
+    assert all(result.reused for result in read(**sizes).engine.results)
+    assert opened == []
 
 
 def test_a_remote_file_that_vanishes_while_it_is_read_is_listed_again(
@@ -86,6 +114,35 @@ def test_a_network_that_fails_stops_with_a_sentence_and_quarantines_nothing(
     monkeypatch.setattr(type(bucket), "_open", broken)
     with pytest.raises(BadInput, match=r"memory://bucket: a\.jsonl cannot be read \(Broken: the connection is lost\)"):
         read(path="memory://bucket")
+
+
+def test_a_network_that_fails_while_a_dataset_is_looked_into_stops_the_listing(
+    bucket: Any, read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be told is no "another file of that name": caches would pass for data."""
+    bucket.pipe_file("/bucket/state.json", b'{"_data_files": [{"filename": "data.arrow"}]}')
+
+    def broken(*given: Any, **named: Any) -> Any:
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(type(bucket), "_open", broken)
+    with pytest.raises(BadInput, match=r"'memory://bucket' cannot be listed: timed out"):
+        read(path="memory://bucket")
+
+
+@pytest.mark.parametrize(("age_seconds", "seen_changes"), [(0, True), (60, False)])
+def test_a_remote_file_that_may_change_within_its_time_stamp_is_read_again(
+    bucket: Any, store: Store, age_seconds: int, seen_changes: bool
+) -> None:
+    """Size and time are all that tells a change: an old time is believed, a young one may stand for two contents."""
+    source = Source(name="far", path="memory://bucket/a.jsonl")
+    when = datetime.now(UTC) - timedelta(seconds=age_seconds)
+    looks = []
+    for content in (b"one", b"two"):
+        bucket.pipe_file("/bucket/a.jsonl", content)
+        bucket.store["/bucket/a.jsonl"].created = when
+        looks.append(look(source, store).content)
+    assert (looks[0] != looks[1]) == seen_changes
 
 
 def test_a_look_sees_new_remote_content(bucket: Any, store: Store) -> None:
@@ -144,18 +201,22 @@ def test_what_cannot_be_reached_is_one_sentence(read: Callable, path: str, told:
 
 
 @pytest.mark.parametrize(
-    ("info", "trusted"),
+    ("info", "stamp", "changed_ns"),
     [
-        ({"size": 3, "ETag": '"abc"', "LastModified": "x"}, True),
-        ({"size": 3, "blob_id": "abc"}, True),
-        ({"size": 3, "mtime": 1e9}, True),
-        ({"size": 3}, False),
+        ({"size": 3, "ETag": '"abc"', "LastModified": "x"}, (3, '"abc"'), 0),
+        ({"size": 3, "blob_id": "abc"}, (3, "abc"), 0),
+        ({"size": 3, "mtime": 1e9}, (3, 10**18), 10**18),
+        ({"size": 3, "Last-Modified": "Sun, 09 Sep 2001 01:46:40 GMT"}, (3, 10**18), 10**18),
+        ({"size": 3, "updated": "2001-09-09T01:46:40Z"}, (3, 10**18), 10**18),
+        ({"size": 3, "LastModified": datetime(2001, 9, 9, 1, 46, 40)}, (3, 10**18), 10**18),
+        ({"size": 3, "modified": "yesterday"}, (3, "yesterday"), 0),
+        ({"size": 3}, (3,), places.NEVER),
     ],
 )
-def test_a_hint_about_a_remote_file_needs_something_that_tells_its_changes(info: dict[str, Any], trusted: bool) -> None:
-    found = seen(info)
-    assert found.stamp[0] == 3
-    assert (found.changed_ns < places.NEVER) == trusted == (len(found.stamp) > 1)
+def test_what_tells_the_changes_of_a_remote_file_and_since_when(
+    info: dict[str, Any], stamp: tuple[int | str, ...], changed_ns: int
+) -> None:
+    assert (seen(info).stamp, seen(info).changed_ns) == (stamp, changed_ns)
 
 
 def test_patterns_in_a_local_path(folder: Path, read: Callable) -> None:

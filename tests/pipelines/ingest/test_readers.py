@@ -16,8 +16,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.encodings import valid_unicode
-from pipelines.ingest.readers import HEAD_BYTES, detect
+from pipelines.ingest.encodings import DETECTION_BYTES, valid_unicode
+from pipelines.ingest.readers import detect
 from pipelines.ingest.records import BadInput, metadata_json
 from pipelines.ingest.streams import Stream
 
@@ -270,6 +270,15 @@ def test_a_page_or_a_dump_begins_as_one(name: str, data: bytes, reader: str) -> 
         ("a.txt", LINES * 5000, "jsonl"),
         ("a.md", b'{"text": "an example"}\n' + b"prose\n" * 20_000, "text"),
         ("a", b'{"text": "one"}\noops\n', "jsonl"),
+        ("a.json", b'{"text": "' + b"x" * 70_000 + b'"}', "json"),
+        ("a", b'{"text": "' + b"x" * 70_000 + b'"}', "jsonl"),
+        ("a.txt", b'{"text": "' + b"x" * 70_000 + b'"}', "text"),
+        ("a.txt", b'{\n "text": "' + b"x" * 70_000 + b'"\n}', "text"),
+        ("a.txt", b'[{"text": "' + b"x" * 70_000 + b'"}] and prose', "json"),
+        ("a.ipynb", b'{"text": "one"}\n', "notebook"),
+        ("a.ipynb", b"", "notebook"),
+        ("a.ipynb", b'[{"text": "one"}]', "json"),
+        ("a.wet", b"", "warc"),
         ("a.jsonl", b'{"text": "one"}\noops\noops\n', "jsonl"),
     ],
 )
@@ -279,7 +288,25 @@ def test_a_text_that_begins_with_json_is_a_text(name: str, data: bytes, reader: 
 
 def detected(name: str, data: bytes) -> str:
     with Stream(io.BytesIO(data), name, len(data)) as stream:
-        return detect(stream.head(HEAD_BYTES), stream)
+        return detect(stream.head(DETECTION_BYTES), stream)
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_the_head_of_a_file_is_read_once(compress: Callable[[bytes], bytes]) -> None:
+    class Counted(io.BytesIO):
+        reads = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            self.reads += 1
+            return super().read(size)
+
+    file = Counted(compress(LINES))
+    with Stream(file, "a.jsonl", len(file.getvalue())) as stream:
+        assert stream.head(DETECTION_BYTES) == LINES
+        reads = file.reads
+        assert stream.head(DETECTION_BYTES) == LINES and stream.head(4) == LINES[:4]
+        assert file.reads == reads
+        assert stream.bytes.read() == LINES
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=20))

@@ -178,15 +178,34 @@ def test_a_file_that_changes_while_it_is_read_is_listed_again(
 
 def test_a_file_that_never_rests_is_an_error(folder: Path, read: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "a.txt").write_text("x")
-    reader = stage.read_file
+    reader, calls = stage.read_file, []
 
     def disturbed(*given: object) -> object:
+        calls.append(given)
         (folder / "a.txt").write_text((folder / "a.txt").read_text() + "x")
         return reader(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(stage, "read_file", disturbed)
     with pytest.raises(BadInput, match=r"a\.txt changed while it was being read; run again"):
         read()
+    assert len(calls) == 3
+
+
+def test_where_no_error_may_pass_a_change_ends_the_reading_at_once(
+    folder: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("x")
+    reader, calls = stage.read_file, []
+
+    def disturbed(*given: object) -> object:
+        calls.append(given)
+        (folder / "a.txt").write_text("other")
+        return reader(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stage, "read_file", disturbed)
+    with pytest.raises(BadInput, match=r"a\.txt changed while it was being read"):
+        read(errors="fail")
+    assert len(calls) == 1
 
 
 def test_an_unreadable_file_is_a_counted_rejection(

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,31 @@ def test_a_dataset_on_disk_is_its_data_files_and_nothing_beside(folder: Path, re
     assert sorted(got.texts.values()) == ["test 0", "train 0", "train 1"]
     assert got.reasons == {"test/data-00001-of-00002.arrow": "vanished_file"}
     assert got.draft.stats["files_left_out"] == {"dataset_description": 5, "not_in_dataset": 1}
+
+
+def test_names_beside_a_dataset_on_disk_stay_apart(folder: Path, read: Callable) -> None:
+    """On Linux a backslash is a letter of a name; a name that is no UTF-8, or holds a '#', has a uri all the same."""
+    (folder / "a").mkdir()
+    (folder / "a" / "b.txt").write_text("in a folder")
+    (folder / "a\\b.txt").write_text("beside it")
+    odd = folder / os.fsdecode(b"#\xff")
+    odd.mkdir()
+    names = ["data-0.arrow", "gone #1.arrow", "gone \ud800.arrow"]
+    (odd / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    write_stream(folder / "new", pa.table({"text": ["a row"]}))
+    (folder / "new").rename(odd / "data-0.arrow")
+    got = read()
+    assert got.texts == {"a/b.txt#0": "in a folder", "a\\b.txt#0": "beside it", "%23%FF/data-0.arrow#0": "a row"}
+    assert got.reasons == dict.fromkeys(["%23%FF/gone %231.arrow", "%23%FF/gone \ufffd.arrow"], "vanished_file")
+
+
+@pytest.mark.parametrize("state", ["{", "[]", '{"_data_files": [{}]}', "[" * 100_000])
+def test_another_state_json_is_a_file_like_any(folder: Path, read: Callable, state: str) -> None:
+    (folder / "state.json").write_text(state)
+    write_stream(folder / "rows.arrow", pa.table({"text": ["a row"]}))
+    got = read()
+    assert got.texts == {"rows.arrow#0": "a row"}
+    assert set(got.reasons) <= {"state.json", "state.json#0"} and got.reasons
 
 
 @pytest.mark.parametrize("write", [write_stream, write_file, lambda path, table: pq.write_table(table, path)])

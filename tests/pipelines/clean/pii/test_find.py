@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from pipelines.clean.pii import PiiParams, find
+from pipelines.clean.pii.find import find
 from pipelines.clean.pii.finding import Finding
+from pipelines.clean.pii.params import PiiParams
 
 ALL = PiiParams()
 

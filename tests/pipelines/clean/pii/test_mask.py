@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.clean.pii import TYPES, PiiParams, find, mask
-from pipelines.clean.pii.scan import candidates
-from pipelines.text.words import text_buffers
+from pipelines.clean.pii.find import find
+from pipelines.clean.pii.finding import Window
+from pipelines.clean.pii.mask import mask
+from pipelines.clean.pii.params import TYPES, PiiParams
 
+MOST_READ = 2000
+"""Bytes for each byte of text: a window of 5,200 around every `eyJ`."""
 SAMPLES = (
     "jane@python.org", "jane at python dot org", "+44 20 7031 3000", "650-253-0000", "6502530000", "81.2.69.142",
     "2a00:1450:4001:81b::200e", "4539 1488 0343 6467", "DE89 3704 0044 0532 0130 00", "536-90-4399", "54362315K",
@@ -51,8 +54,6 @@ def test_counts_by_text_and_type() -> None:
     assert result.counts["email"].tolist() == [0, 2, 0, 0]
     assert result.counts["ip"].tolist() == [0, 0, 1, 0]
     assert set(result.counts) == set(TYPES) and result.counts["email"].dtype == np.int32
-    assert result.bytes.tolist() == [0, 31 - 16, 11 - 4, 0]
-    assert not result.dropped.any()
 
 
 def test_the_same_array_where_nothing_is_found() -> None:
@@ -80,9 +81,9 @@ def test_keep_counts_and_changes_nothing() -> None:
     assert result.counts["email"].tolist() == [1]
 
 
-def test_drop_names_the_texts_and_changes_nothing() -> None:
+def test_drop_counts_and_changes_nothing() -> None:
     result = mask(array("jane@python.org", "81.2.69.142"), PiiParams(ip="drop"))
-    assert result.dropped.tolist() == [False, True]
+    assert result.counts["ip"].tolist() == [0, 1]
     assert result.texts.to_pylist() == ["<EMAIL>", "81.2.69.142"]
 
 
@@ -156,17 +157,31 @@ def test_texts_do_not_see_each_other(texts: list[str]) -> None:
     "piece",
     [
         "1", "@", ":", "a@", "a@a.", "1 ", "1.", "0-", "+1", "::", "2a00:", "4539 1488 0343 6467 1 ", "(0)", "eyJ", "=",
-        "-----BEGIN ", "://a:b@", "A1", "DE89", "password:", " dot ", "(at)", "０", "é", "́", "12345678 ",
-        "é@é.", "o'b@", "山@", "%40", "a%40b.de", "&#64;", "iban ", "iban de", "curl -u a:", "pass=", "password = '",
+        " eyJ", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "://a:b@", "A1", "DE89", "password:", " dot ",
+        "(at)", "０", "é", "́", "12345678 ", "é@é.", "o'b@", "山@", "%40", "a%40b.de", "&#64;", "iban ",
+        "iban de", "curl -u a:", "pass=", "password = '",
     ],
 )  # fmt: skip
-def test_hostile_texts_give_few_candidates_per_byte(piece: str) -> None:
-    """A candidate looks at bounded text, so the work is linear where the candidates are."""
+def test_of_a_hostile_text_checks_read_a_bounded_number_of_bytes_per_byte(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And as many of the last third of a text as of the second: no check sees more of a longer text."""
+    read = []
 
-    def count(size: int) -> int:
-        return sum(1 for _ in candidates(*text_buffers(array(piece * (size // len(piece.encode()))))))
+    def check(window: Window) -> tuple[()]:
+        read.append(len(window.text.encode("utf-8", "surrogateescape")))
+        return ()
 
-    assert abs(count(40_000) - 2 * count(20_000)) <= 20
+    monkeypatch.setattr("pipelines.clean.pii.find._checks", lambda params: [(check,)] * 8)
+
+    def bytes_read(size: int) -> int:
+        read.clear()
+        assert find(piece * (size // len(piece.encode())), PiiParams()) == []
+        return sum(read)
+
+    first, second, third = bytes_read(20_000), bytes_read(40_000), bytes_read(60_000)
+    assert second - first <= MOST_READ * 20_000
+    assert third - second == pytest.approx(second - first, rel=0.01, abs=1000)
 
 
 def test_ten_megabytes_of_anything_end() -> None:

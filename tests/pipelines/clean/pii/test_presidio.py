@@ -5,7 +5,9 @@ import sys
 import pyarrow as pa
 import pytest
 
-from pipelines.clean.pii import PiiParams, find, mask
+from pipelines.clean.pii.find import find
+from pipelines.clean.pii.mask import mask
+from pipelines.clean.pii.params import PiiParams
 
 TEXT = "é My ITIN is 912-70-1234 there"
 
@@ -15,7 +17,7 @@ def test_its_absence_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     _recognizers.cache_clear()
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
-    with pytest.raises(ImportError, match=r"pip install 'corpusmill\[pii\]'"):
+    with pytest.raises(ImportError, match=r"pip install -e '\.\[pii\]'"):
         find("anything", PiiParams(presidio=True))
 
 

@@ -6,7 +6,9 @@ import string
 import pyarrow as pa
 import pytest
 
-from pipelines.clean.pii import PiiParams, find, mask
+from pipelines.clean.pii.find import find
+from pipelines.clean.pii.mask import mask
+from pipelines.clean.pii.params import PiiParams
 
 ALPHANUMERIC = string.ascii_letters + string.digits
 BASE64 = ALPHANUMERIC + "+/"

@@ -1,23 +1,33 @@
-"""What a reader gives for bytes, without a file or a stage around it."""
+"""What the bytes of a file give, without a file or a stage around them."""
 
 import io
-from types import ModuleType
+import json
 from typing import Any
 
 from pipelines.ingest.params import Source
+from pipelines.ingest.readers import read_file
 from pipelines.ingest.records import NOT_DAMAGE, REASONS, Record, Reject
 from pipelines.ingest.streams import Stream
 
 
 def items(
-    reader: ModuleType, data: bytes, name: str = "file", *, max_bytes: int = 1_000_000, **source: Any
+    reader: str, data: bytes, name: str = "file", *, max_bytes: int = 1_000_000, **source: Any
 ) -> list[Record | Reject]:
+    """Everything that a file gives; each item is checked for what the store takes."""
     with Stream(io.BytesIO(data), name, len(data)) as stream:
-        given = list(reader.read(stream, Source(**{"name": "corpus", "path": "corpus"} | source), max_bytes))
+        given = list(
+            read_file(stream, Source(**{"name": "corpus", "path": "corpus", "reader": reader} | source), max_bytes)
+        )
     for item in given:
-        assert isinstance(item, Record) or item.reason in REASONS
-        if isinstance(item, Record):
-            item.text.encode()  # what the store takes
+        if isinstance(item, Reject):
+            assert item.reason in REASONS
+            item.detail.encode()
+        else:
+            assert item.text.strip(" \t\n\r\v\f")
+            item.text.encode()
+            (item.metadata or "").encode()
+            json.loads(item.metadata or "{}")
+        ((item.key or "") + item.member).encode()
     return given
 
 

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from pipelines.ingest.formats import code
 from pipelines.ingest.formats.code import declared_licence, language_of
 
 from .reading import items, reasons, records
@@ -31,18 +30,18 @@ def test_the_name_tells_the_language(name: str, language: str | None) -> None:
 
 
 def test_a_file_is_one_record_with_language_and_licence() -> None:
-    [record] = records(items(code, b"# SPDX-License-Identifier: MIT\nx = 1\n", "pkg/x.py"))
+    [record] = records(items("code", b"# SPDX-License-Identifier: MIT\nx = 1\n", "pkg/x.py"))
     assert (record.key, record.text, record.license) == ("0", "# SPDX-License-Identifier: MIT\nx = 1\n", "MIT")
     assert json.loads(record.metadata or "") == {"programming_language": "Python"}
 
 
 def test_the_suffix_of_a_compression_is_not_the_languages() -> None:
-    [record] = records(items(code, gzip.compress(b"package main\n"), "main.go.gz"))
+    [record] = records(items("code", gzip.compress(b"package main\n"), "main.go.gz"))
     assert json.loads(record.metadata or "") == {"programming_language": "Go"}
 
 
 def test_a_file_of_no_known_language_and_without_licence_says_nothing_about_them() -> None:
-    [record] = records(items(code, b"x\n", "script"))
+    [record] = records(items("code", b"x\n", "script"))
     assert (record.license, record.metadata) == (None, None)
 
 
@@ -89,4 +88,4 @@ def test_a_licence_far_below_the_header_is_not_the_files() -> None:
     ("data", "reason"), [(b"\x00\x01\x02\x03" * 50, "not_text"), (b" \n", "empty_text"), (b"x" * 200, "too_large")]
 )
 def test_what_is_no_source_code_is_rejected(data: bytes, reason: str) -> None:
-    assert reasons(items(code, data, "a.c", max_bytes=190 if reason == "too_large" else 1000)) == [("0", reason)]
+    assert reasons(items("code", data, "a.c", max_bytes=190 if reason == "too_large" else 1000)) == [("0", reason)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipelines.ingest.formats import csv
 from pipelines.ingest.records import Record, Reject
 
 from .reading import items, reasons, records
@@ -15,13 +14,13 @@ from .reading import items, reasons, records
 
 def rows(data: str | bytes, **source: Any) -> list[tuple[str, dict[str, Any]]]:
     """Text and other fields of every row; there must be no rejection."""
-    given = items(csv, data.encode() if isinstance(data, str) else data, **source)
+    given = items("csv", data.encode() if isinstance(data, str) else data, **source)
     assert reasons(given) == []
     return [(item.text, json.loads(item.metadata or "{}")) for item in records(given)]
 
 
 def rejections(data: str, **source: Any) -> list[tuple[str, str]]:
-    return [(item.reason, item.detail) for item in items(csv, data.encode(), **source) if isinstance(item, Reject)]
+    return [(item.reason, item.detail) for item in items("csv", data.encode(), **source) if isinstance(item, Reject)]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +69,7 @@ def test_the_place_of_a_row_is_told_where_lines_end_with_carriage_returns() -> N
     ],
 )
 def test_what_is_wrong_with_a_row_is_told_in_our_words(row: str, told: str) -> None:
-    [first, *_] = items(csv, f"text,n\n{row}".encode(), max_bytes=100)
+    [first, *_] = items("csv", f"text,n\n{row}".encode(), max_bytes=100)
     assert isinstance(first, Reject)
     assert (first.reason, first.detail.partition(": ")[2]) == ("invalid_csv", told)
 
@@ -83,7 +82,7 @@ def test_a_header_that_cannot_be_read_is_told_with_its_own_reason() -> None:
 
 def test_a_header_that_damage_cuts_off_is_damage() -> None:
     random = "".join(chr(97 + byte % 26) + "\n" * (byte % 5 == 0) for byte in Random(1).randbytes(5000))
-    given = items(csv, gzip.compress(f'"{random}",text\na,b\n'.encode())[:-200])
+    given = items("csv", gzip.compress(f'"{random}",text\na,b\n'.encode())[:-200])
     assert reasons(given) == [(None, "damaged_file")]
 
 
@@ -107,5 +106,5 @@ def test_a_mapped_column_that_is_there_twice_is_an_error(header: str, fields: di
 
 
 def test_an_unclosed_header_of_quotes_ends() -> None:
-    given = items(csv, b'"' * 900_000 + b"\n" + b"a,b\n")
+    given = items("csv", b'"' * 900_000 + b"\n" + b"a,b\n")
     assert not any(isinstance(item, Record) for item in given)

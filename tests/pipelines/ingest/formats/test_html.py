@@ -22,7 +22,7 @@ def page(body: str, head: str = "", *, root: str = "<html>") -> bytes:
 
 
 def metadata(data: bytes) -> dict[str, Any]:
-    [record] = records(items(html, data))
+    [record] = records(items("html", data))
     return json.loads(record.metadata or "{}")
 
 
@@ -35,19 +35,19 @@ def test_the_main_text_of_a_page_with_title_and_language() -> None:
         "<title>\n Old  mills </title>",
         root='<html lang="en-GB">',
     )
-    [record] = records(items(html, data))
+    [record] = records(items("html", data))
     assert record.text.split() == ["Mills", *PROSE.split(), "•", "wind", "•", "water"]
     assert metadata(data) == {"charset": "utf-8", "title": "Old mills", "page_language": "en-GB"}
 
 
 def test_a_page_that_is_all_navigation_gives_its_whole_text() -> None:
     data = page("<nav><p>Home</p></nav><footer><p>Imprint</p></footer>")
-    assert records(items(html, data))[0].text.split() == ["Home", "Imprint"]
+    assert records(items("html", data))[0].text.split() == ["Home", "Imprint"]
 
 
 @pytest.mark.parametrize("data", [page(""), page("<script>x()</script>"), b"<!-- a -->", b"<title>t</title>"])
 def test_a_page_without_text_is_rejected(data: bytes) -> None:
-    assert reasons(items(html, data)) == [("0", "empty_text")]
+    assert reasons(items("html", data)) == [("0", "empty_text")]
 
 
 UMLAUTS = "<p>Größe, Öl und Übung: süß, schön, fünf Bücher über Mühlen</p>"
@@ -82,7 +82,7 @@ def test_a_scratch_in_utf_8_is_repaired_and_no_other_encoding() -> None:
 
 
 def test_a_picture_that_calls_itself_html_is_no_text() -> None:
-    assert reasons(items(html, b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 50)) == [("0", "not_text")]
+    assert reasons(items("html", b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 50)) == [("0", "not_text")]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_the_licence_at_an_address(address: str, licence: str) -> None:
 )
 def test_a_page_declares_its_licence(declaration: str) -> None:
     in_head, in_body = page(f"<p>{PROSE}</p>", declaration), page(f"<p>{PROSE}</p>{declaration}")
-    assert {records(items(html, data))[0].license for data in (in_head, in_body)} == {"CC-BY-4.0"}
-    assert records(items(html, page(f"<p>{PROSE} license</p>")))[0].license is None
+    assert {records(items("html", data))[0].license for data in (in_head, in_body)} == {"CC-BY-4.0"}
+    assert records(items("html", page(f"<p>{PROSE} license</p>")))[0].license is None
 
 
 def test_depth_is_counted_by_what_nests() -> None:
@@ -176,7 +176,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_html_keeps_its_text(name: str) -> None:
-    [record] = records(items(html, HOSTILE[name]))
+    [record] = records(items("html", HOSTILE[name]))
     assert "corn of the whole valley" in record.text
 
 
@@ -184,4 +184,4 @@ def test_hostile_html_keeps_its_text(name: str) -> None:
 def test_damaged_pages_are_kept_or_rejected(noise: bytes, start: int, cut: int) -> None:
     whole = page(f"<main><p title='x'>{PROSE}</p></main>", "<meta charset=utf-8><title>t</title>")
     data = whole[:start] + noise + whole[start + cut :]
-    assert len(items(html, data)) == 1
+    assert len(items("html", data)) == 1

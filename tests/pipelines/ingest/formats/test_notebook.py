@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.formats import notebook
 from pipelines.ingest.records import Record, Reject
 
 from .reading import items, reasons, records
@@ -30,7 +29,7 @@ def test_prose_and_code_stand_in_their_order_without_outputs() -> None:
         cell("code", "import numpy\nnumpy.pi\n", outputs=[output], execution_count=1),
         cell("raw", "as it is"),
     )
-    [record] = records(items(notebook, data, "a.ipynb"))
+    [record] = records(items("notebook", data, "a.ipynb"))
     assert record.key == "0"
     assert record.text == "# Title\n\nSome prose.\n\n```python\nimport numpy\nnumpy.pi\n```\n\nas it is\n"
     assert json.loads(record.metadata or "") == {
@@ -46,23 +45,23 @@ def test_version_3_has_worksheets_inputs_and_headings() -> None:
         {"cell_type": "code", "language": "julia", "input": ["x = 1"], "outputs": []},
     ]
     data = json.dumps({"nbformat": 3, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}).encode()
-    [record] = records(items(notebook, data))
+    [record] = records(items("notebook", data))
     assert record.text == "## Method\n\n```julia\nx = 1\n```\n"
     assert json.loads(record.metadata or "")["programming_language"] == "Julia"
 
 
 def test_a_kernel_without_a_language_is_known_by_its_name() -> None:
     data = of(cell("code", "1"), metadata={"kernelspec": {"name": "python3"}})
-    assert records(items(notebook, data))[0].text == "```python\n1\n```\n"
+    assert records(items("notebook", data))[0].text == "```python\n1\n```\n"
 
 
 def test_a_fence_is_longer_than_any_within() -> None:
-    [record] = records(items(notebook, of(cell("code", "s = '''\n````\n'''"))))
+    [record] = records(items("notebook", of(cell("code", "s = '''\n````\n'''"))))
     assert record.text.startswith("`````python\n") and record.text.endswith("\n`````\n")
 
 
 def test_the_licence_in_the_first_cell_is_the_notebooks() -> None:
-    [record] = records(items(notebook, of(cell("code", "# SPDX-License-Identifier: Apache-2.0\n"))))
+    [record] = records(items("notebook", of(cell("code", "# SPDX-License-Identifier: Apache-2.0\n"))))
     assert record.license == "Apache-2.0"
 
 
@@ -79,12 +78,12 @@ def test_the_licence_in_the_first_cell_is_the_notebooks() -> None:
     ],
 )
 def test_what_is_no_notebook_is_one_rejection(data: bytes, reason: str) -> None:
-    assert reasons(items(notebook, data)) == [("0", reason)]
+    assert reasons(items("notebook", data)) == [("0", reason)]
 
 
 def test_a_lone_surrogate_in_a_cell_is_repaired() -> None:
     data = b'{"cells": [{"cell_type": "markdown", "source": "broken \\ud835 here"}]}'
-    [record] = records(items(notebook, data))
+    [record] = records(items("notebook", data))
     assert (record.text, record.repairs) == ("broken � here\n", ("lone_surrogates",))
 
 
@@ -104,5 +103,5 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_json_is_one_record_or_one_rejection(value: Any) -> None:
-    [given_item] = items(notebook, json.dumps(value).encode())
+    [given_item] = items("notebook", json.dumps(value).encode())
     assert isinstance(given_item, Record | Reject)

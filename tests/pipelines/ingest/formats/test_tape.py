@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.ingest.formats.tape import MAX_EXTENSION_BYTES, pax_fields
-from pipelines.ingest.params import Source
-from pipelines.ingest.readers import read_file
 from pipelines.ingest.records import Record, Reject
-from pipelines.ingest.streams import Stream
+
+from .reading import items
 
 END = bytes(1024)
 
@@ -32,8 +31,7 @@ AFTER = member(b"0", b"text", "after.txt") + END
 
 
 def read(data: bytes, name: str = "a.tar") -> list[Record | Reject]:
-    with Stream(io.BytesIO(data), name, len(data)) as stream:
-        return list(read_file(stream, Source(name="s", path="x"), 100_000))
+    return items("auto", data, name)
 
 
 def told(data: bytes) -> list[tuple[str, str]]:

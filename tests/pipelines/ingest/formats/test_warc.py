@@ -12,7 +12,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.ingest.formats import warc
 from pipelines.ingest.records import Record, Reject
 
 from .reading import damage, items, reasons, records
@@ -57,7 +56,7 @@ def titles(given: list[Record | Reject]) -> list[str]:
 
 
 def metadata(data: bytes, **more: Any) -> dict[str, Any]:
-    [made] = records(items(warc, data, **more))
+    [made] = records(items("warc", data, **more))
     return json.loads(made.metadata or "{}")
 
 
@@ -66,7 +65,7 @@ INFO = record("warcinfo", b"software: mill\r\n", Content_Type="application/warc-
 
 def test_a_page_is_a_document_and_other_records_are_counted_once() -> None:
     request = record("request", b"GET / HTTP/1.1\r\n\r\n", Content_Type="application/http; msgtype=request")
-    given = items(warc, archive(INFO, request, response("one"), request, response("two")))
+    given = items("warc", archive(INFO, request, response("one"), request, response("two")))
     assert [item.key for item in records(given)] == ["2", "4"]
     assert records(given)[0].text == f"one: {PROSE}"
     assert json.loads(records(given)[0].metadata or "") == {
@@ -85,7 +84,7 @@ def test_a_page_is_a_document_and_other_records_are_counted_once() -> None:
 
 def test_every_compression_reads_the_same() -> None:
     plain = INFO + response("one") + response("two")
-    expected = items(warc, plain)
+    expected = items("warc", plain)
     assert titles(expected) == ["one", "two"]
     for packed in (
         archive(INFO, response("one"), response("two")),
@@ -94,13 +93,24 @@ def test_every_compression_reads_the_same() -> None:
         zstandard.compress(plain),
         b"".join(map(zstandard.compress, (INFO, response("one"), response("two")))),
     ):
-        assert items(warc, packed) == expected
+        assert items("warc", packed) == expected
 
 
 def test_the_url_is_the_key_where_the_source_says_so() -> None:
-    given = items(warc, archive(response("a"), response("b"), response("a")), fields={"id": "url"})
+    given = items("warc", archive(response("a"), response("b"), response("a")), fields={"id": "url"})
     assert [item.key for item in records(given)] == ["http://example.org/a", "http://example.org/b"]
     assert reasons(given) == [("http://example.org/a", "duplicate_id")]
+
+
+def test_an_answer_that_is_no_page_is_no_copy_of_one_and_has_no_copies() -> None:
+    """A crawl that meets a url again and gets "not found" is in order; a page after that is the url's first."""
+    gone = [
+        record("response", answer(b"", "404 Not Found"), WARC_Target_URI=f"http://example.org/{name}") for name in "ab"
+    ]
+    given = items("warc", archive(response("a"), gone[0], gone[1], response("b")), fields={"id": "url"})
+    assert titles(given) == ["a", "b"]
+    assert reasons(given) == [("http://example.org/a", "http_status"), ("http://example.org/b", "http_status")]
+    assert damage(given) == []
 
 
 def test_text_of_a_wet_file_is_kept_as_it_is() -> None:
@@ -112,7 +122,7 @@ def test_text_of_a_wet_file_is_kept_as_it_is() -> None:
         WARC_Target_URI="http://example.org/",
         WARC_Identified_Content_Language="deu",
     )
-    [made] = items(warc, archive(data))
+    [made] = items("warc", archive(data))
     assert made.text == text
     assert json.loads(made.metadata or "")["content_language"] == "deu"
 
@@ -135,7 +145,7 @@ def chunked(body: bytes) -> bytes:
     ids=["chunked", "gzip", "deflate", "both", "gzip stored decoded", "chunked stored decoded", "unknown encoding"],
 )
 def test_the_encodings_of_http_are_undone(more: str, body: bytes) -> None:
-    given = items(warc, archive(record("response", answer(body, more=more))))
+    given = items("warc", archive(record("response", answer(body, more=more))))
     assert titles(given) == ["t"]
 
 
@@ -153,19 +163,28 @@ def test_the_encodings_of_http_are_undone(more: str, body: bytes) -> None:
     ],
 )
 def test_answers_that_are_no_pages(block: bytes, reason: str) -> None:
-    given = items(warc, archive(record("response", block), response("next")))
+    given = items("warc", archive(record("response", block), response("next")))
     assert reasons(given) == [("0", reason)]
     assert titles(given) == ["next"]
 
 
-def test_a_page_without_a_content_type_is_known_by_its_beginning() -> None:
-    block = b"HTTP/1.1 200 OK\r\n\r\n<!doctype html>" + page("t")
+@pytest.mark.parametrize(
+    "before", [b"<!doctype html>", b"\xef\xbb\xbf\n<!-- " + b"x" * 2000 + b" -->", b"<?xml version='1.0'?>"]
+)
+def test_a_page_without_a_content_type_is_known_by_its_beginning(before: bytes) -> None:
+    block = b"HTTP/1.1 200 OK\r\n\r\n" + before + page("t")
     assert metadata(archive(record("response", block)))["content_type"] == "text/html"
+
+
+@pytest.mark.parametrize("body", [b"<?xml version='1.0'?><rss><channel/></rss>", b"<!-- a comment -->", b"text <html>"])
+def test_what_does_not_begin_as_a_page_is_none_without_a_content_type(body: bytes) -> None:
+    given = items("warc", archive(record("response", b"HTTP/1.1 200 OK\r\n\r\n" + body)))
+    assert reasons(given) == [("0", "other_content_type")]
 
 
 def test_plain_text_and_charset_and_identified_type() -> None:
     block = answer("Grüße aus der Mühle".encode("latin-1"), content_type='text/plain; charset="ISO-8859-1"')
-    [made] = items(warc, archive(record("response", block, WARC_Identified_Payload_Type="text/plain")))
+    [made] = items("warc", archive(record("response", block, WARC_Identified_Payload_Type="text/plain")))
     assert made.text == "Grüße aus der Mühle"
     told = json.loads(made.metadata or "")
     assert (told["charset"], told["payload_type"]) == ("cp1252", "text/plain")
@@ -183,7 +202,7 @@ def test_the_servers_word_on_robots_and_data_mining(content_type: str) -> None:
 
 def test_a_truncated_archive_loses_its_last_record_only() -> None:
     whole = archive(response("one"), response("two"), response("three"))
-    given = items(warc, whole[: len(whole) - 40])
+    given = items("warc", whole[: len(whole) - 40])
     assert titles(given) == ["one", "two"]
     [(key, reason)] = damage(given)
     assert (key, reason) == ("2", "damaged_record")
@@ -199,9 +218,19 @@ def test_a_broken_member_costs_one_record(at: int) -> None:
     """A changed byte in its magic, header, data, checksum or length."""
     middle = bytearray(gzip.compress(response("two")))
     middle[at] ^= 0xFF
-    given = items(warc, gzip.compress(response("one")) + bytes(middle) + gzip.compress(response("three")))
+    given = items("warc", gzip.compress(response("one")) + bytes(middle) + gzip.compress(response("three")))
     assert [title for title in titles(given) if title != "two"] == ["one", "three"]
     assert len(damage(given)) == (0 if "two" in titles(given) else 1)
+
+
+@pytest.mark.parametrize(
+    ("reader", "name", "pages"), [("auto", "a.warc.gz", ["two"]), ("warc", "a.gz", ["two"]), ("jsonl", "a.warc.gz", [])]
+)
+def test_an_archive_that_begins_with_a_broken_member_is_read_on(reader: str, name: str, pages: list[str]) -> None:
+    """Nothing can be unpacked of its beginning: what goes on is decided by the reader that runs, not by the name."""
+    given = items(reader, b"\x1f\x8b\x08\xff" + gzip.compress(response("two")), name)
+    assert titles(given) == pages
+    assert damage(given) == [(None, "damaged_file")]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +239,7 @@ def test_a_broken_member_costs_one_record(at: int) -> None:
     ids=["padding", "rubbish", "half a beginning", "a false beginning"],
 )
 def test_what_stands_between_members_is_passed_over_and_told_once(rubbish: bytes, told: int) -> None:
-    given = items(warc, archive(response("one")) + rubbish + archive(response("two")))
+    given = items("warc", archive(response("one")) + rubbish + archive(response("two")))
     assert titles(given) == ["one", "two"]
     assert damage(given) == [(None, "damaged_file")] * told
 
@@ -220,7 +249,9 @@ def test_what_stands_between_members_is_passed_over_and_told_once(rubbish: bytes
 )
 @pytest.mark.parametrize("length", [0, 10, 100, 5000, 900_000])
 def test_a_wrong_length_costs_one_record(compress: Any, length: int) -> None:
-    given = items(warc, compress(response("one"), response("two", length=length), response("three"), response("four")))
+    given = items(
+        "warc", compress(response("one"), response("two", length=length), response("three"), response("four"))
+    )
     assert titles(given) == ["one", "three", "four"]
     assert damage(given) == [("1", "damaged_record")]
 
@@ -229,7 +260,7 @@ def test_a_wrong_length_costs_one_record(compress: Any, length: int) -> None:
     "bad", [b"WARC/1.0\r\n\r\nno length\r\n\r\n", b"what is this\r\n" * 50, b"WARC/1.0\r\nContent-Length: x\r\n\r\n"]
 )
 def test_a_record_without_a_header_costs_itself(bad: bytes) -> None:
-    given = items(warc, response("one") + bad + response("two"))
+    given = items("warc", response("one") + bad + response("two"))
     assert titles(given) == ["one", "two"]
     assert damage(given) == [("1", "damaged_record")]
 
@@ -237,7 +268,7 @@ def test_a_record_without_a_header_costs_itself(bad: bytes) -> None:
 @pytest.mark.parametrize("compress", [archive, lambda *parts: b"".join(parts)])
 def test_a_record_that_is_too_large_is_passed_over(compress: Any) -> None:
     huge = record("response", answer(b"x" * 300_000))
-    given = items(warc, compress(response("one"), huge, response("two")), max_bytes=100_000)
+    given = items("warc", compress(response("one"), huge, response("two")), max_bytes=100_000)
     assert titles(given) == ["one", "two"]
     assert reasons(given) == [("1", "too_large")]
 
@@ -247,7 +278,7 @@ def test_a_record_that_is_too_large_is_passed_over(compress: Any) -> None:
 )
 def test_many_records_without_a_header_or_body_take_time_as_they_are_long(bad: bytes) -> None:
     """Were every header looked for to the end of what may be one, this would take hours."""
-    given = items(warc, bad * 20_000 + response("two"))
+    given = items("warc", bad * 20_000 + response("two"))
     assert titles(given) == ["two"]
     assert len(damage(given)) == 20_000
 
@@ -265,7 +296,7 @@ def test_many_records_without_a_header_or_body_take_time_as_they_are_long(bad: b
 def test_a_rejection_tells_where_its_record_begins(compress: Any, place: str) -> None:
     one, bad, status = response("one"), response("two", length=7), record("response", answer(b"", "404 Not Found"))
     told = {
-        item.key: item.detail.partition(": ")[0] for item in records_rejected(items(warc, compress(one, bad, status)))
+        item.key: item.detail.partition(": ")[0] for item in records_rejected(items("warc", compress(one, bad, status)))
     }
     before = {"1": [one], "2": [one, bad]}
     assert told == {
@@ -275,7 +306,7 @@ def test_a_rejection_tells_where_its_record_begins(compress: Any, place: str) ->
 
 
 def test_an_endless_header_is_damage() -> None:
-    given = items(warc, b"WARC/1.0\r\nA: " + b"x" * 300_000 + b"\r\n\r\n" + response("two"))
+    given = items("warc", b"WARC/1.0\r\nA: " + b"x" * 300_000 + b"\r\n\r\n" + response("two"))
     assert titles(given) == ["two"]
     assert damage(given) == [("0", "damaged_record")]
 
@@ -292,7 +323,7 @@ def test_any_cut_and_changed_bytes_end_and_spare_what_they_do_not_touch(data: st
     for at, byte in changed:
         whole[at] = byte
     cut = data.draw(st.integers(1, len(whole)))
-    given = items(warc, bytes(whole[:cut]))
+    given = items("warc", bytes(whole[:cut]))
     first = min([cut, *(at for at, _ in changed)])
     untouched = sum(sum(map(len, parts[: number + 1])) <= first for number in range(1, 4))
     assert titles(given)[:untouched] == ["one", "two", "three"][:untouched]
@@ -316,7 +347,7 @@ def test_real_archives(name: str, pages: int, others: int) -> None:
         pytest.skip("the shared data folder is not beside this repository")
     fastwarc = pytest.importorskip("fastwarc.warc")
     path = WEB / name
-    given = items(warc, path.read_bytes(), max_bytes=32_000_000)
+    given = items("warc", path.read_bytes(), max_bytes=32_000_000)
     assert (len(records(given)), damage(given)) == (pages, [])
     assert given[-1].detail.startswith(f"{others} records")
     with path.open("rb") as file:  # the parser itself counts as many
@@ -326,7 +357,7 @@ def test_real_archives(name: str, pages: int, others: int) -> None:
 def test_a_real_page_of_common_crawl() -> None:
     if not WEB.exists():
         pytest.skip("the shared data folder is not beside this repository")
-    [made] = records(items(warc, (WEB / "whirlwind.warc.gz").read_bytes()))
+    [made] = records(items("warc", (WEB / "whirlwind.warc.gz").read_bytes()))
     told = json.loads(made.metadata or "")
     assert "Escopete ye un municipio d'a provincia de Guadalachara" in made.text
     assert made.license == "CC-BY-SA-4.0"
@@ -340,6 +371,6 @@ def test_a_real_archive_with_a_broken_member_loses_one_page() -> None:
         pytest.skip("the shared data folder is not beside this repository")
     data = bytearray((WEB / "sample-0000.warc.gz").read_bytes())
     data[len(data) // 2] ^= 0xFF
-    given = items(warc, bytes(data))
+    given = items("warc", bytes(data))
     assert len(records(given)) == 21
     assert len(damage(given)) == 1
