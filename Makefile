@@ -39,5 +39,5 @@ clean:  ## forget everything that was made and installed
 	@touch $@
 
 .venv/dev: .venv/demo
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx,kenlm]"
 	@touch $@

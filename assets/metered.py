@@ -153,6 +153,7 @@ class _Step:
         self.params: Params | None = None
         if recipe.params_model:
             self.params = params_from(given["config"], recipe.params_model)
+        given |= recipe.borrowed_from(profile)
         if Removals in recipe.parameters.values():
             given["removals"] = self.meter.ledger.removals()
         self.published: list[Pointer] = []

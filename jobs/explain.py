@@ -216,7 +216,7 @@ def _score_lines(fate: Fate) -> Iterator[str]:
         passes = f" (passes {' and '.join(limits)})" if limits else ""
         if score[name] is None:
             yield f"{name.capitalize()}: no score" + (
-                ", language unknown to the screen." if name == "toxicity" else "."
+                ", language unknown to its scorers." if name == "toxicity" else "."
             )
         elif fate.language not in score.get("languages", [fate.language]):
             yield f"Perplexity: {_number(score[name])}, not judged: the model has not learned this language."

@@ -245,7 +245,7 @@ def _scores(place: Place, filtered: Version | None, corpus: Corpus) -> dict[str,
     limits = filtered.stats["limits"] if filtered else {}
     told: dict[str, dict[str, Any]] = {}
     for asset, part, columns in (
-        ("toxicity_scores", "toxicity", ["toxicity"]),
+        ("toxicity_scores", "toxicity", ["toxicity", "scorer"]),
         ("perplexity_scores", "perplexity", ["perplexity", "tokens"]),
         ("contamination_scores", "contamination", ["contamination", "hits", "evaluation_set", "example"]),
     ):

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from assets.checks import StepChecks
 from assets.recipe import Recipe
-from jobs.build import ASSETS
+from jobs.build import assets_of
 from jobs.outlook import Impact, Outcome, Outlook
 from pipelines.costs.account import Account, Attempt
 from pipelines.costs.ledger import Ledger, Pointer
@@ -46,7 +46,8 @@ def impact(profile: Profile) -> Impact:
     Raises `StoreError` where a current version is not whole.
     """
     ledger = Ledger(profile.ledger_url, settle=False)
-    names = {recipe.name for recipe in ASSETS}
+    recipes = assets_of(profile)
+    names = {recipe.name for recipe in recipes}
     current = [pointer for pointer in ledger.all_current() if pointer.asset in names]
     if not current:
         return Impact(())
@@ -55,7 +56,7 @@ def impact(profile: Profile) -> Impact:
         forecast = _Forecast(profile, past, store)
         outlooks = [
             forecast.outlook(recipe, partition)
-            for recipe in ASSETS
+            for recipe in recipes
             for partition in (profile.source_names if recipe.partitioned_by_source else [""])
         ]
     return Impact(tuple(outlooks), past.run_usd)
@@ -118,7 +119,7 @@ class _Past:
 
     def usd(self, place: Place, seconds: float) -> Decimal | None:
         """Dollars of an attempt whose own results take so many CPU seconds: these, the rest of the attempt (start-up
-        included) as it was last time, and GPUs held in proportion. None where there was no attempt yet."""
+        included) as it was last time, and in proportion GPUs held and calls paid. None before the first attempt."""
         attempt = self._attempt(place, working=seconds > 0)
         if attempt is None:
             return None
@@ -127,8 +128,8 @@ class _Past:
         if made and not seconds:
             rest = attempt.startup_cpu_seconds  # of what was never done without work, only the start is known
         usd = self._account.book.price(Usage(cpu_seconds=rest + seconds)).usd
-        if made and attempt.usage.gpu_seconds:
-            held = sum((line.usd for line in attempt.charge.lines if line.item != "cpu"), Decimal(0))
+        if made and (attempt.usage.gpu_seconds or attempt.charge.bought):
+            held = sum((line.usd for line in attempt.charge.lines if line.item != "cpu"), attempt.charge.bought_usd)
             usd += (held * Decimal(min(seconds / made, 1.0))).quantize(SMALLEST_USD)
         return usd
 
@@ -141,7 +142,7 @@ class _Past:
     def _attempt(self, place: Place, *, working: bool) -> Attempt | None:
         """The last attempt at an asset, best one that did results itself (or did none), and of this source."""
         asset, partition = place
-        ended = [a for a in self._account.attempts if a.asset == asset and a.status == "done"]
+        ended = [a for a in self._account.attempts if a.asset == asset and a.status == "done" and a.role == "stage"]
 
         def likeness(attempt: Attempt) -> tuple[bool, bool]:
             return bool(self._account.made[attempt.id]) == working, attempt.partition == partition
@@ -164,7 +165,7 @@ class _Forecast:
 
     def __init__(self, profile: Profile, past: _Past, store: StoreView) -> None:
         self._profile, self._past, self._store = profile, past, store
-        self._partitioned = {recipe.name for recipe in ASSETS if recipe.partitioned_by_source}
+        self._partitioned = {recipe.name for recipe in assets_of(profile) if recipe.partitioned_by_source}
         self._next: dict[Place, _Next] = {}
         self._checks: dict[str, StepChecks] = {}
         self._coming: set[str] = set()
@@ -224,6 +225,7 @@ class _Forecast:
         """The version that comes out, where that can be known, and why a run would fail, where it would."""
         given: dict[str, Any] = {name: _NoLauncher() for name, kind in recipe.parameters.items() if kind is Launcher}
         given["removals"] = self._past.removals
+        given |= recipe.borrowed_from(self._profile)
         for name, read in inputs.items():
             versions = tuple(source.version for source in read if source.version is not None)
             if len(versions) < len(read):

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from assets.recipe import Recipe
-from jobs.build import ASSETS
+from jobs.build import ASSETS, ON_REQUEST
 from jobs.progress import QUIET_SECONDS
 from pipelines.costs.meter import OpenAttempt, heartbeats
 from pipelines.costs.provenance import Beginning, installed
@@ -40,6 +40,9 @@ from resources.settings import EngineParams, Profile
 
 LOSS_TOLERANCE = 0.02
 """Share by which the loss of a model that was trained again may differ. Weights need not be equal on other hardware."""
+
+MEASURED = "measured"
+"""The figures of a version that are times and memory, which nobody can make again."""
 
 SAME, DIFFERS, DAMAGED, SOURCE_CHANGED, OTHER_CODE, FAILED = (
     "same",
@@ -143,6 +146,7 @@ def rebuild(
             ):
                 verdict = work.verdict()
             attempt.progress.outside_cpu_seconds += work.engine.progress.outside_cpu_seconds
+            attempt.progress.bought += work.engine.progress.bought
             verdicts.append(replace(verdict, seconds=time.monotonic() - begun))
             tell(verdicts[-1])
     return verdicts, attempt
@@ -226,7 +230,7 @@ class _Rebuilding:
     # -- what it is made from -----------------------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        recipe = {recipe.name: recipe for recipe in ASSETS}.get(self.version.asset)
+        recipe = {recipe.name: recipe for recipe in (*ASSETS, *(one for one, _ in ON_REQUEST))}.get(self.version.asset)
         if recipe is None:
             raise _OtherCode(f"today's code has no asset {self.version.asset}; {self._needed()}")
         if recipe.code != self.version.code_version:
@@ -238,7 +242,7 @@ class _Rebuilding:
     def _params(self, recipe: Recipe) -> Params | None:
         if recipe.params_model is None:
             return None
-        said = {key: value for key, value in self.version.params.items() if key != "source"}
+        said = {key: value for key, value in self.version.params.items() if key not in ("source", *recipe.borrowed)}
         here = self.profile.section_of(recipe.params_model)
         return self._read(recipe.params_model, recipe.params_model.restored(said, here), set())
 
@@ -274,6 +278,9 @@ class _Rebuilding:
         for name, kind in recipe.parameters.items():
             if kind is Dataset:
                 given[name] = Dataset(name, self._pinned(name), self.overlay)
+            elif name in recipe.borrowed:
+                said = recipe.borrowed[name].restored(self.version.params[name], self.profile.section_of(kind))
+                given[name] = self._read(kind, said, set())
             elif kind is Launcher:
                 given[name] = Launcher(self.profile.launcher.processes)
             elif kind is Removals:
@@ -299,7 +306,8 @@ class _Rebuilding:
         if made.id != version.id or other:
             what = f"part {', '.join(other)}" if other else "what it was made from, or its columns,"
             return self._verdict(DIFFERS, f"{what} came out otherwise; {self._packages()}", **known)
-        if not volatile and (figures := _other_keys(version.stats, made.stats)):
+        then, now = ({key: said[key] for key in said if key != MEASURED} for said in (version.stats, made.stats))
+        if not volatile and (figures := _other_keys(then, now)):
             return self._verdict(DIFFERS, f"equal bytes, but other figures: {', '.join(figures)}", **known)
         if damaged := stored.damaged + weights.damaged:
             told = f"{len(damaged)} stored objects are not what they were ({damaged[0][:16]}… is the first)"

@@ -38,7 +38,10 @@ def one_line(text: str) -> str:
 
 
 def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
-    """One row per dataset: this run, everything upstream, wasted, saved, and what a million tokens cost."""
+    """One row per dataset: this run, everything upstream, wasted, saved, bought of people and services where anything
+    was, and what a million tokens cost."""
+    costs = list(costs)
+    with_purchases = any(cost.bought_usd for cost in costs)
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
     table.add_column("dataset")
     for heading in (
@@ -47,6 +50,7 @@ def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
         "all upstream $",
         "wasted $",
         "saved $",
+        *(["people, calls $"] if with_purchases else []),
         "hours",
         "kWh",
         "$/M tokens",
@@ -60,6 +64,7 @@ def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
             dollars(cost.lineage_usd),
             dollars(cost.wasted_usd),
             dollars(cost.saved_usd),
+            *([dollars(cost.bought_usd)] if with_purchases else []),
             plain(cost.compute_hours),
             plain(cost.energy_kwh),
             dollars(cost.usd_per_million_tokens),

@@ -16,6 +16,8 @@ from pipelines.prices.book import SMALLEST_USD, Charge, PriceBook
 from pipelines.usage import Usage
 
 ZERO = Decimal(0)
+PEOPLE = "people"
+"""Role of an attempt that is the work of people on a version: it makes none."""
 
 
 Action = tuple[str, str]
@@ -75,12 +77,17 @@ class Account:
         self._publishing = {pointer.attempt for pointer in self.pointers}
         self._first: dict[str, Attempt] = {}
         """The attempt that first made each version."""
-        for attempt in self.attempts:
-            if attempt.version is not None and attempt.id in self._publishing:
-                self._first.setdefault(attempt.version, attempt)
-        for attempt in self.attempts:  # made, but never current: still explains what consumers pinned within a run
-            if attempt.version is not None:
-                self._first.setdefault(attempt.version, attempt)
+        self._people: dict[str, list[Attempt]] = defaultdict(list)
+        """The work of people on each version."""
+        made_versions = [attempt for attempt in self.attempts if attempt.version is not None]
+        for attempt in made_versions:
+            if attempt.role == PEOPLE:
+                self._people[str(attempt.version)].append(attempt)
+            elif attempt.id in self._publishing:
+                self._first.setdefault(str(attempt.version), attempt)
+        for attempt in made_versions:  # made, but never current: still explains what consumers pinned within a run
+            if attempt.role != PEOPLE:
+                self._first.setdefault(str(attempt.version), attempt)
         self._named = {action for a in self.attempts if a.id in self._publishing for action in a.named}
         self._shares_of: dict[str, dict[str, Decimal]] = {}
 
@@ -94,8 +101,8 @@ class Account:
         return self._by_id[attempt_id]
 
     def published(self, attempt: Attempt) -> bool:
-        """Whether the attempt's version became current."""
-        return attempt.id in self._publishing
+        """Whether the attempt's version became current. The work of people is done on a version that did."""
+        return attempt.id in self._publishing or attempt.role == PEOPLE
 
     # -- one dataset --------------------------------------------------------------------------------------------
 
@@ -114,7 +121,8 @@ class Account:
         return seen
 
     def lineage_usd(self, version: str) -> Decimal:
-        """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once."""
+        """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once; and
+        the work of people on each of these versions."""
         actions: set[Action] = set()
         publications = ZERO
         for member in self.lineage(version):
@@ -122,7 +130,12 @@ class Account:
             if maker is not None:
                 actions |= maker.named
                 publications += self._publication_usd(maker)
+            publications += self.people_usd(member)
         return publications + self.usd_of(actions)
+
+    def people_usd(self, version: str) -> Decimal:
+        """What the work of people on a version cost."""
+        return sum((attempt.charge.usd for attempt in self._people[version]), ZERO)
 
     def own_usd(self, version: str) -> Decimal:
         """Cost of a version without what is upstream of it: its results, at what they cost when they were made."""

@@ -177,7 +177,8 @@ class Ledger:
     ) -> str:
         """Open an attempt; returns its id: root run, step, number of the try, partition.
 
-        role: 'stage' for work on an asset, 'coordinator' for the process that runs the steps.
+        role: 'stage' for work on an asset, 'coordinator' for the process that runs the steps, 'people' for the work of
+        people on a version.
         """
         payload = {
             "root_run": root_run,

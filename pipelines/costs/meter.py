@@ -82,10 +82,13 @@ class Meter:
 
         def used(now: Usage) -> Usage:
             outside = attempt.progress.outside_cpu_seconds
-            return startup + (now - begun) + Usage(cpu_seconds=outside, outside_cpu_seconds=outside)
+            told = Usage(cpu_seconds=outside, outside_cpu_seconds=outside) + attempt.progress.bought
+            return startup + (now - begun) + told
 
         try:
-            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, used(self._read()), vars(attempt.progress))):
+            with heartbeats(
+                lambda: self.ledger.heartbeat(attempt_id, run, used(self._read()), attempt.progress.record())
+            ):
                 yield attempt
             status = "done"
         except Exception as exception:

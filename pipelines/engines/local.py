@@ -69,6 +69,10 @@ class Engine:
 
     def _perform(self, waiting: dict[int, Task]) -> Iterator[tuple[int, Result]]:
         """Do these tasks; gives (number, result) of each as it ends, in any order."""
+        if any(task.alone for task in waiting.values()):
+            for index, task in waiting.items():
+                yield index, perform(self.store, task, self.attempt)
+            return
         if self.workers > 1 and all(task.in_threads for task in waiting.values()):
             yield from self._threaded(waiting)
             return
@@ -96,7 +100,7 @@ class Engine:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PRELOAD, *sorted({task.run.__module__ for task in tasks.values()})])
         others = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
+        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=start_worker)
         cancelled = False
         try:
             waiting: dict[Future[Result], int] = {
@@ -157,8 +161,9 @@ def _end(pool: ProcessPoolExecutor, others: set[BaseProcess], *, cancelled: bool
         raise interrupt
 
 
-def _start_worker() -> None:
-    """End with the owner, however it ends, and leave the other cores to the other workers.
+def start_worker() -> None:
+    """What a worker process begins with: to end with its owner, however that ends, and to leave the other cores to the
+    other workers.
 
     Ctrl-C reaches every process of a terminal: what becomes of the workers is for their owner to say.
     """

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pipelines.dataset import SCHEMAS, Part, PartKind, Parts, Shard, parts_from, parts_record, read_table, write_shard
 from pipelines.store import Store, digest
+from pipelines.usage import Usage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +82,8 @@ class Task:
     read, a log to write to), not part of the key: it must not change what comes out. on_spark: the same work on a
     Spark session, for an engine that has one; it must make the same bytes, so it is not part of the key either.
     in_threads: it is compiled code that leaves the interpreter to others, so threads do as well as processes, which
-    take a second to start.
+    take a second to start. alone: it keeps all cores, or the GPU, at work by itself, so on one machine such tasks are
+    done one after the other, in the process that asks for them.
     """
 
     run: Callable[[Inputs, Any], Iterable[Made]]
@@ -94,6 +96,7 @@ class Task:
     rows: int = 0
     on_spark: "Callable[[SparkSession, Inputs, Any], Iterable[Made]] | None" = None
     in_threads: bool = False
+    alone: bool = False
 
     @property
     def key(self) -> str:
@@ -192,6 +195,7 @@ class Progress:
     """How far an attempt's tasks are: read by heartbeats, written by the engine.
 
     started: Unix time, seconds. outside_cpu_seconds: what machines out of the meter's sight worked for the attempt.
+    bought: what was bought for it of people and paid services; no other quantity of this usage is counted.
     """
 
     stage: str = ""
@@ -203,6 +207,11 @@ class Progress:
     rows_total: int = 0
     outside_cpu_seconds: float = 0.0
     extra: dict[str, Any] = field(default_factory=dict)
+    bought: Usage = field(default_factory=Usage)
+
+    def record(self) -> dict[str, Any]:
+        """Everything but what was bought, which is told as usage, as JSON values."""
+        return {name: value for name, value in vars(self).items() if name != "bought"}
 
     def told(self, now: float) -> str:
         """For people: what is being done, how far it is, how fast it goes and how long it will take."""

@@ -1,45 +1,51 @@
 """An n-gram language model with backoff: arrays that can be memory-mapped, and compiled scoring of text.
 
-How a model is estimated stands in `ngram_training.py`, how it is exchanged with other programs in `arpa.py`; which
-documents it reads is decided in `perplexity.py`.
+How a model is estimated stands in `ngram_training.py`, how its files are made in `ngram_table.py`, how it is exchanged
+with other programs in `arpa.py`; the kernels, in `ngram_scoring.py`.
 """
 
 import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.filters.words import folded_words, language_model_alphabet, next_word, text_buffers
+from pipelines.filters.ngram_scoring import BEGIN, END, SPECIAL_WORDS, Tables, look_up, score_texts, score_words
+from pipelines.filters.words import (
+    Alphabet,
+    folded_words,
+    hashes_of,
+    language_model_alphabet,
+    text_buffers,
+    white_space_alphabet,
+)
 
-UNKNOWN, BEGIN, END = 0, 1, 2
-"""Ids of <unk>, <s> and </s>. Begin and end enclose a document: line breaks are spaces to the model."""
-SPECIAL_WORDS = ("<unk>", "<s>", "</s>")
-
-FILE_NAMES = ("ngrams.npy", "unigrams.npy", "words.npy", "vocabulary.txt", "model.json")
+FILE_NAMES = ("table.npy", "ngrams.npy", "vocabulary.txt", "model.json")
 """Files of a model, in the order in which `NgramModel.open` takes their paths."""
 
 
 @dataclass(frozen=True)
 class NgramModel:
-    """A backoff model: p(w | c) = p of the longest stored n-gram c' w, times the backoffs of the longer contexts.
+    """A backoff model: p(w | c) = p of the longest n-gram c' w there is, times the backoffs of the longer contexts.
 
-    An n-gram's index is its word's id for n = 1, and vocabulary size + row in `ngrams` for n ≥ 2.
-    ngrams: uint64[slots, 2], an open-addressing hash table (slots a power of two, at most two thirds full). Column 0 is
-    the key, index of the first n-1 words << 32 | id of the last, 0 where empty; column 1 holds two float32: natural
-    logarithms of probability and backoff. unigrams: float32[V, 2], the same two figures. words: uint64[slots, 2], hash
-    of a word and its id, a table of the same kind. vocabulary: the words by id. facts: order, counts, discounts.
+    table: uint64[slots, 2], of each length a hash table with linear probing, one after the other. Column 0 is the key
+    (`key_of`), 0 where the slot is empty; column 1 holds two float32: natural logarithms of probability and backoff.
+    A key of 64 bits stands for the n-gram: that any two of ten million share one has a probability of 3e-6.
+    ngrams: uint64[n, 2], all n-grams of two and more words, as `ngram_estimates.py` writes them, length by length.
+    layout: int64[order, 2], of each length, where its slots begin in the table and how many of them are homes.
+    vocabulary: the words by id. facts: order, counts, discounts; "words": how a text is cut, "folded" or at "white
+    space".
     """
 
+    table: npt.NDArray[np.uint64]
+    layout: npt.NDArray[np.int64]
     ngrams: npt.NDArray[np.uint64]
-    unigrams: npt.NDArray[np.float32]
-    words: npt.NDArray[np.uint64]
     vocabulary: list[str]
     facts: dict[str, Any]
 
@@ -48,85 +54,90 @@ class NgramModel:
         """Length of the longest n-grams, words."""
         return int(self.facts["order"])
 
+    @cached_property
+    def tables(self) -> Tables:
+        """What compiled code takes."""
+        values = self.table.view(np.float32)
+        return Tables(self.table, values, self.layout, self.order, hashes_of(list(SPECIAL_WORDS)))
+
+    @property
+    def alphabet(self) -> Alphabet:
+        """How texts are cut into words."""
+        return language_model_alphabet() if self.facts["words"] == "folded" else white_space_alphabet()
+
     def files(self) -> list[tuple[str, bytes]]:
         """(name, bytes) of the files of `FILE_NAMES`; the same model gives the same bytes."""
-        contents = [npy_bytes(array) for array in (self.ngrams, self.unigrams, self.words)]
-        contents.append("\n".join(self.vocabulary).encode())
-        contents.append(json.dumps(self.facts, sort_keys=True).encode())
+        described = description(self.vocabulary, self.facts, self.layout)
+        contents = [npy_bytes(self.table), npy_bytes(self.ngrams), *described]
         return list(zip(FILE_NAMES, contents, strict=True))
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> "NgramModel":
-        """The model in five files, given in the order of `FILE_NAMES`; arrays stay on disk, mapped."""
-        ngrams, unigrams, words = (np.asarray(np.load(path, mmap_mode="r")) for path in paths[:3])
-        vocabulary = paths[3].read_text(encoding="utf-8").split("\n")
-        return cls(ngrams, unigrams, words, vocabulary, json.loads(paths[4].read_text(encoding="utf-8")))
+        """The model in four files, given in the order of `FILE_NAMES`; arrays stay on disk, mapped."""
+        table, ngrams = (np.asarray(np.load(path, mmap_mode="r")) for path in paths[:2])
+        vocabulary = paths[2].read_text(encoding="utf-8").split("\n")
+        described = json.loads(paths[3].read_text(encoding="utf-8"))
+        return cls(table, np.array(described["layout"], np.int64), ngrams, vocabulary, described["facts"])
 
     def score(
-        self, texts: pa.Array | pa.ChunkedArray, max_tokens: int
+        self, texts: pa.Array | pa.ChunkedArray, max_tokens: int, *, end: bool = False
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Sum of natural log probabilities of the words of each text, float64[n], and how many there were, int64[n].
 
-        Of a text, max_tokens words are read. That the text ends where it ends is not scored: it says nothing about
-        quality and would dominate short texts.
+        Of a text, max_tokens words are read. end: also that the text ends where it ends is scored, as one more word;
+        kenlm calls that eos. It says nothing about quality and would dominate short texts.
         """
         offsets, data = text_buffers(texts)
         log_probability = np.zeros(len(offsets) - 1, np.float64)
         tokens = np.zeros(len(offsets) - 1, np.int64)
-        _score_texts(
-            offsets,
-            data,
-            language_model_alphabet(),
-            self.words,
-            self.ngrams,
-            self.ngrams.view(np.float32),
-            self.unigrams,
-            self.order,
-            max_tokens,
-            log_probability,
-            tokens,
-        )
+        score_texts(offsets, data, self.alphabet, self.tables, max_tokens, end, log_probability, tokens)
         return log_probability, tokens
 
-    def word_log_probabilities(self, text: str, *, end: bool = False) -> list[tuple[str, float]]:
-        """(word, natural log probability given what precedes it) for people and tests; end: also that </s> follows."""
-        context = Context(self)
-        ids = {word: index for index, word in enumerate(self.vocabulary)}
-        words = folded_words(text.encode(), language_model_alphabet()) + ([SPECIAL_WORDS[END]] if end else [])
-        return [(word, context.append(ids.get(word, UNKNOWN))) for word in words]
+    def values_of(self, length: int, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+        """float32[n, 2]: natural logarithms of probability and backoff of n-grams of this length, which must be there,
+        by their hashes (of `hashes_of` and `longer_hash`)."""
+        found = np.empty((len(hashes), 2), np.float32)
+        look_up(self.tables, length, hashes, found)
+        return found
+
+    def word_log_probabilities(self, text: str | list[str], *, end: bool = False) -> list[tuple[str, float]]:
+        """(word, natural log probability given what precedes it, from <s> on) for people and tests.
+
+        text: it is cut; or the words of one sentence as they stand in the vocabulary. end: also that </s> follows.
+        """
+        words = folded_words(text.encode(), self.alphabet) if isinstance(text, str) else list(text)
+        words += [SPECIAL_WORDS[END]] if end else []
+        hashes = hashes_of([SPECIAL_WORDS[BEGIN], *words])
+        scores = np.empty(len(hashes), np.float64)
+        score_words(hashes, self.tables, scores)
+        return list(zip(words, scores[1:].tolist(), strict=True))
 
 
 class Context:
     """What the model has read so far, from the beginning of a document; `append` reads one more word."""
 
-    def __init__(self, model: NgramModel) -> None:
+    def __init__(self, model: NgramModel, read: tuple[str, ...] = (SPECIAL_WORDS[BEGIN],)) -> None:
         self._model = model
-        self._nodes, self._backoffs, self._length = _begin(model.order, model.unigrams)
+        self._read = read
 
     def append(self, word: int) -> float:
         """Natural log probability of the word (an id) after what was read; the word becomes part of it."""
-        log_probability, self._length = _append(
-            word,
-            self._model.ngrams,
-            self._model.ngrams.view(np.float32),
-            self._model.unigrams,
-            self._model.order,
-            self._nodes,
-            self._backoffs,
-            self._length,
-        )
-        return float(log_probability)
+        self._read = (*self._read, self._model.vocabulary[word])[-self._model.order :]
+        scores = np.empty(len(self._read), np.float64)
+        score_words(hashes_of(list(self._read)), self._model.tables, scores)
+        return float(scores[-1])
 
     def probabilities(self) -> npt.NDArray[np.float64]:
         """float64[V]: probability of every word as the next one; 0 for <s>. Sums to 1."""
-        probabilities = np.zeros(len(self._model.unigrams), np.float64)
-        for word in range(len(probabilities)):
-            if word != BEGIN:
-                after = Context(self._model)
-                after._nodes, after._backoffs = self._nodes.copy(), self._backoffs.copy()
-                after._length = self._length
-                probabilities[word] = np.exp(after.append(word))
-        return probabilities
+        words = range(len(self._model.vocabulary))
+        logarithms = [-np.inf if word == BEGIN else Context(self._model, self._read).append(word) for word in words]
+        return np.exp(logarithms)
+
+
+def description(vocabulary: list[str], facts: dict[str, Any], layout: npt.NDArray[np.int64]) -> tuple[bytes, bytes]:
+    """What stands in the last two files of a model."""
+    described = {"facts": facts, "layout": layout.tolist()}
+    return "\n".join(vocabulary).encode(), json.dumps(described, sort_keys=True).encode()
 
 
 def npy_bytes(array: npt.NDArray[Any]) -> bytes:
@@ -134,102 +145,3 @@ def npy_bytes(array: npt.NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()
-
-
-@numba.njit(nogil=True, cache=True)
-def find(table, key):  # type: ignore[no-untyped-def]
-    """Row of a key in an open-addressing table uint64[slots, 2] with linear probing; ~ the free row where it belongs
-    (negative) if the key is not there."""
-    mask = np.int64(len(table) - 1)
-    hashed = key * np.uint64(0x9E3779B97F4A7C15)
-    row = np.int64((hashed ^ (hashed >> np.uint64(32))) & np.uint64(mask))
-    while True:
-        standing = table[row, 0]
-        if standing == key:
-            return row
-        if standing == 0:
-            return ~row
-        row = (row + 1) & mask
-
-
-@numba.njit(nogil=True, cache=True)
-def _begin(order, unigrams):  # type: ignore[no-untyped-def]
-    nodes = np.zeros(order, np.int64)
-    backoffs = np.zeros(order, np.float64)
-    nodes[0] = BEGIN
-    backoffs[0] = unigrams[BEGIN, 1]
-    return nodes, backoffs, 1
-
-
-@numba.njit(nogil=True, cache=True)
-def _append(word, ngrams, values, unigrams, order, nodes, backoffs, length):  # type: ignore[no-untyped-def]
-    """Read one word. nodes[k], backoffs[k]: index and log backoff of the last k + 1 words, for k < length, in place.
-
-    Stored n-grams are closed under taking prefixes and suffixes, so the first length that is not found ends the search.
-    """
-    log_probability = np.float64(unigrams[word, 0])
-    if word == UNKNOWN:  # no n-gram holds it
-        for k in range(length):
-            log_probability += backoffs[k]
-        return log_probability, 0
-    vocabulary_size = len(unigrams)
-    matched = 1
-    node = np.int64(word)
-    backoff = np.float64(unigrams[word, 1])
-    for k in range(length):
-        row = find(ngrams, np.uint64(nodes[k]) << np.uint64(32) | np.uint64(word))
-        if row < 0:
-            for longer in range(k, length):
-                log_probability += backoffs[longer]
-            break
-        nodes[k], node = node, np.int64(vocabulary_size + row)
-        backoffs[k], backoff = backoff, np.float64(values[row, 3])
-        log_probability = np.float64(values[row, 2])
-        matched = k + 2
-    if matched < order:
-        nodes[matched - 1] = node
-        backoffs[matched - 1] = backoff
-        return log_probability, matched
-    return log_probability, order - 1
-
-
-@numba.njit(nogil=True, cache=True)
-def _score_texts(  # type: ignore[no-untyped-def]
-    offsets, data, alphabet, words, ngrams, values, unigrams, order, max_tokens, log_probability, tokens
-):
-    for document in range(len(offsets) - 1):
-        at, end = offsets[document], offsets[document + 1]
-        nodes, backoffs, length = _begin(order, unigrams)
-        total = 0.0
-        count = 0
-        while count < max_tokens:
-            _, at, hashed, characters = next_word(data, at, end, alphabet)
-            if characters == 0:
-                break
-            row = find(words, hashed)
-            word = np.int64(words[row, 1]) if row >= 0 else UNKNOWN
-            added, length = _append(word, ngrams, values, unigrams, order, nodes, backoffs, length)
-            total += added
-            count += 1
-        log_probability[document] = total
-        tokens[document] = count
-
-
-def word_table(hashes: npt.NDArray[np.uint64], ids: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """The table uint64[slots, 2] that finds each word's id by its hash."""
-    table = empty_table(len(hashes))
-    _fill(table, hashes, ids.astype(np.uint64))
-    return table
-
-
-def empty_table(entries: int) -> npt.NDArray[np.uint64]:
-    """A table with room for so many entries, at most two thirds full."""
-    return np.zeros((1 << max(3, (entries * 3 // 2).bit_length()), 2), np.uint64)
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill(table, keys, values):  # type: ignore[no-untyped-def]
-    for index in range(len(keys)):
-        row = ~find(table, keys[index])
-        table[row, 0] = keys[index]
-        table[row, 1] = values[index]

@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.filters.evaluation import Example
-from pipelines.filters.ngram_model import find, npy_bytes, word_table
+from pipelines.filters.hash_table import find, word_table
+from pipelines.filters.ngram_model import npy_bytes
 from pipelines.text.codepoints import CHARACTER, IGNORED, LETTER, SEPARATOR, SIGN, USUAL, folding_table
 from pipelines.text.shingles import shingle_hashes
 from pipelines.text.words import Words, decode, split_words, text_buffers
@@ -62,7 +63,7 @@ class OverlapIndex:
     """The n-grams of evaluation examples. Memory: 26 to 51 bytes an n-gram and 4 a posting, mapped from the files and
     shared by all processes.
 
-    ngrams: uint64[slots, 2], an open-addressing table (`ngram_model.find`) from hash to first posting << 8 | number of
+    ngrams: uint64[slots, 2], an open-addressing table (`hash_table.find`) from hash to first posting << 8 | number of
     postings; 1.5 to 3 slots an n-gram. seen: uint64[slots / 8], 8 bits for every slot: one is set for the top bits of
     every hash. A sixteenth of the table, so it fits into a cache; nine of ten n-grams of a text need no more. postings:
     int32, numbers of examples. examples: int64[examples, 3]: number of its set, words of its n-grams (0: too short),

@@ -1,12 +1,11 @@
 """Stages `perplexity_model` and `perplexity_scores`: what a language model of good text thinks of every document.
 
-No text is scored by a model that saw it: documents fall into two folds by `doc_id`, one model learns each fold of the
-reference, and every document of any source is scored by the model of the other fold. The model itself stands in
-`ngram_model.py`, its estimation in `ngram_training.py`; which perplexity is too high is decided in `decide.py`.
+Three kinds of models: trained here (`ngram_folds.py`), in a file of KenLM (`kenlm_file.py`), or a causal model of
+transformers (`causal.py`). Whichever it is, the reference is scored by it, and thresholds follow the reference's own
+scores; which perplexity is too high is decided in `decide.py`.
 """
 
 import json
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,54 +15,55 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.dataset import Dataset, Draft, Part, join_parts
+from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Result, Stats, Task
-from pipelines.filters import tallies
-from pipelines.filters.ngram_model import FILE_NAMES, NgramModel
-from pipelines.filters.ngram_training import NgramTrainer
+from pipelines.filters import causal, kenlm_file, ngram_folds, tallies
+from pipelines.filters.causal import Causal
+from pipelines.filters.kenlm_file import KenlmFile
+from pipelines.filters.likelihood import score_tally
 from pipelines.filters.params import PerplexityParams
-from pipelines.histograms import PERPLEXITY_EDGES, added, histogram, text_bytes
+from pipelines.histograms import added
 from pipelines.schemas import PERPLEXITY
+from pipelines.store import digest
 
-TRAINING_VERSION = 1
-"""Of the code that trains; raise it when models change."""
-SCORING_VERSION = 2
-"""Of the code that scores and describes the reference; raise it when scores change."""
+REFERENCE_VERSION = 3
+"""Of the code that describes the reference; raise it when the description changes."""
 
-FOLDS = (0, 1)
 REFERENCE_FILE = "reference.json"
 PERCENTILE_STEPS = 1000
 """The reference's perplexities are kept as quantiles 0/1000 … 1000/1000."""
 
 
-def train_perplexity(reference_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
-    """Train one model per fold of the reference, and score each fold with the model of the other.
+@dataclass(frozen=True)
+class ModelIdentity:
+    """What made a perplexity: two are comparable if it is the same. kind: as in `PerplexityParams.model`. sha256: of
+    the model's content and of how it reads text, hex."""
 
-    reference_documents: documents of the reference sources only. Part "perplexity_model": the files of both models,
-    and reference.json: {"documents", "languages": {code: documents}, "quantiles": [perplexity at 0, 0.1 … 100 %]}.
-    Raises `ValueError` when a fold holds fewer than min_tokens tokens.
+    kind: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.sha256[:12]}"
+
+
+def train_perplexity(reference_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
+    """Train the model, where it is one that is trained here, and score the reference with it.
+
+    reference_documents: documents of the reference sources only. Part "perplexity_model": the files of what was
+    trained (a model made elsewhere stays where it is, known by its hash), and reference.json: {"model": {"kind",
+    "sha256"}, "documents", "languages": {code: documents}, "quantiles": [perplexity at 0, 0.1 … 100 %], "by_language":
+    {code: {"documents", "quantiles"}}}. Raises `ValueError` when the reference is too small, or there is no such model.
     """
-    sources = ", ".join(reference_documents.partitions)
     shards = reference_documents.shards("documents")
-    trained = engine.map([_training_task(fold, shards, sources, config) for fold in FOLDS])
-    models = tuple(shard.object for result in trained for shard in result.parts["perplexity_model"].shards)
-    scored = engine.map([_scoring_task(shard, models, config) for shard in shards])
-    documents = tuple(shard.object for shard in shards)
-    scores = tuple(shard.object for result in scored for shard in result.parts["perplexity"].shards)
-    described = engine.map(
-        [
-            Task(
-                describe_reference,
-                "filters.perplexity.reference",
-                SCORING_VERSION,
-                {},
-                documents + scores,
-                payload=len(shards),
-            )
-        ]
-    )
+    trained = ngram_folds.train_folds(reference_documents, config, engine) if config.model == "ngram" else []
+    files = tuple(shard for result in trained for shard in result.parts["perplexity_model"].shards)
+    model = _identity(files, config)
+    scored = _score(shards, files, config, engine)
+    scores = [shard for result in scored for shard in result.parts["perplexity"].shards]
+    described = engine.map([_description_task(shards, scores, model, reference_documents.partitions)])
     stats = {
+        "model": vars(model),
         "documents_in": sum(shard.rows for shard in shards),
         "folds": [result.stats for result in trained],
         "reference": described[0].stats,
@@ -77,195 +77,111 @@ def score_perplexity(
 ) -> Draft:
     """Score every document, shard by shard; part "perplexity" is row-aligned with the documents.
 
-    Of the config only max_scored_tokens matters here. A document without a token gets null; stats count them.
+    Of the config only what scores matters here. Stats count the documents without a score, and name the model. Raises
+    `ValueError` where the config asks for another model than the reference was scored by.
     """
-    models = _model_objects(perplexity_model)
-    results: list[Result] = engine.map(
-        [_scoring_task(shard, models, config) for shard in unique_documents.shards("documents")]
-    )
+    files = [shard for shard in perplexity_model.shards("perplexity_model") if shard.name != REFERENCE_FILE]
+    asked, made_by = _identity(files, config), model_of(perplexity_model)
+    if made_by != asked:
+        raise ValueError(
+            f"perplexity: the reference was scored by the model {made_by}, and the parameters ask for {asked}; "
+            "materialize perplexity_model again, so that thresholds fit the scores"
+        )
+    results = _score(unique_documents.shards("documents"), files, config, engine)
     nothing = pa.table({"text": pa.array([], pa.large_string())})
-    empty = perplexity_tally(nothing, PERPLEXITY.empty_table())
+    empty = score_tally(nothing, PERPLEXITY.empty_table())
     parts = {"perplexity": Part("table", ()), **join_parts([result.parts for result in results])}
-    return Draft(parts, added([empty, *(result.stats for result in results)]))
+    return Draft(parts, {**added([empty, *(result.stats for result in results)]), "model": vars(asked)})
 
 
-def fold_of(doc_ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int8]:
-    """int8[n]: the fold of each document, the parity of the first hex digit of its id."""
-    odd = pc.is_in(pc.utf8_slice_codeunits(doc_ids, 0, 1), pa.array(list("13579bdf"), pa.large_string()))
-    return odd.to_numpy(zero_copy_only=False).astype(np.int8) if len(doc_ids) else np.zeros(0, np.int8)
+def _identity(files: Sequence[Shard], config: PerplexityParams) -> ModelIdentity:
+    """The model that the parameters ask for. files: of the models that were trained here."""
+    if config.model == "kenlm":
+        return ModelIdentity("kenlm", KenlmFile.find(config).identity)
+    if config.model == "causal":
+        return ModelIdentity("causal", Causal.find(config).identity(config))
+    return ModelIdentity("ngram", digest(list(ngram_folds.model_objects(files))))
 
 
-# -- training ----------------------------------------------------------------------------------------------------
+def _score(shards: Sequence[Shard], files: Sequence[Shard], config: PerplexityParams, engine: Engine) -> list[Result]:
+    """Part "perplexity" of every shard of documents."""
+    if config.model == "kenlm":
+        return kenlm_file.score_shards(shards, config, engine)
+    if config.model == "causal":
+        return causal.score_shards(shards, config, engine)
+    return ngram_folds.score_shards(shards, ngram_folds.model_objects(files), config, engine)
+
+
+# -- the reference -----------------------------------------------------------------------------------------------
+
+
+def reference_of(perplexity_model: Dataset) -> dict[str, Any]:
+    """What `train_perplexity` says of the reference. Raises `ValueError` where it is missing."""
+    for shard in perplexity_model.shards("perplexity_model"):
+        if shard.name == REFERENCE_FILE:
+            reference: dict[str, Any] = json.loads(perplexity_model.store.get(shard.object))
+            if "model" in reference:
+                return reference
+    raise ValueError(f"the perplexity model lacks {REFERENCE_FILE}, or is old; materialize perplexity_model again")
+
+
+def model_of(perplexity_model: Dataset) -> ModelIdentity:
+    """The model that scored the reference."""
+    return ModelIdentity(**reference_of(perplexity_model)["model"])
 
 
 @dataclass(frozen=True)
-class _Training:
-    fold: int
-    config: PerplexityParams
-    sources: str
+class _Description:
     shards: int
+    model: ModelIdentity
+    sources: str
 
 
-def _training_task(fold: int, shards: Sequence[Any], sources: str, config: PerplexityParams) -> Task:
-    params = {
-        "fold": fold,
-        **config.model_dump(include={"order", "max_megabytes", "max_vocabulary", "min_count", "min_tokens"}),
-        "unicode": unicodedata.unidata_version,
-    }
-    objects = tuple(shard.object for shard in shards)
-    payload = _Training(fold, config, sources, len(shards))
-    rows = sum(shard.rows for shard in shards)
-    return Task(train_fold, "filters.perplexity.train", TRAINING_VERSION, params, objects, payload=payload, rows=rows)
+def _description_task(
+    documents: Sequence[Shard], scores: Sequence[Shard], model: ModelIdentity, sources: Sequence[str]
+) -> Task:
+    objects = tuple(shard.object for shard in (*documents, *scores))
+    payload = _Description(len(documents), model, ", ".join(sources))
+    params = {"model": vars(model)}
+    return Task(describe_reference, "filters.perplexity.reference", REFERENCE_VERSION, params, objects, payload=payload)
 
 
-def train_fold(inputs: Inputs, payload: _Training) -> Iterable[Made]:
-    """The task of one fold: the files of the model trained on it, named fold-<fold>-<file>.
-
-    Documents are taken in the order of their ids until max_megabytes are reached; the last one is cut there. Memory:
-    one shard, and what `NgramTrainer` states.
-    """
-    config = payload.config
-    limit = _byte_limits(inputs, payload)
-    trainer = NgramTrainer(config.order, config.max_vocabulary, config.min_count)
-    rows = used = 0
-    for shard in range(payload.shards):
-        documents = inputs.table(shard, ["doc_id", "text"])
-        documents = documents.filter(pa.array(fold_of(documents["doc_id"]) == payload.fold))
-        texts = _cut(documents["text"], limit[rows : rows + documents.num_rows])
-        rows, used = rows + documents.num_rows, used + len(texts)
-        trainer.add(texts)
-    if trainer.tokens < config.min_tokens:
+def describe_reference(inputs: Inputs, payload: _Description) -> Iterable[Made]:
+    """The task that writes reference.json from shards of documents and then their scores."""
+    count = payload.shards
+    languages = tallies.named(_column(inputs, range(count), "language", pa.large_string()))
+    perplexities = _column(inputs, range(count, 2 * count), "perplexity", pa.float64())
+    if perplexities.null_count == len(perplexities):
         raise ValueError(
-            f"perplexity: the reference ({payload.sources or 'no source'}) is too small: the half that model "
-            f"{payload.fold} learns from holds {rows} documents with {trainer.tokens} tokens, and {config.min_tokens} "
-            "tokens are needed (min_tokens); name more reference sources, or split long ones into several documents"
+            f"perplexity: the reference ({payload.sources or 'no source'}) holds no document of two tokens or more, "
+            "so no threshold can follow it; name more reference sources"
         )
-    model = trainer.estimate()
-    for name, content in model.files():
-        yield "perplexity_model", File(f"fold-{payload.fold}-{name}", content)
-    without_words = used - trainer.documents
-    yield Stats(
-        {**model.facts, "documents_in": rows, "beyond_max_megabytes": rows - used, "without_words": without_words}
-    )
-
-
-def _byte_limits(inputs: Inputs, payload: _Training) -> npt.NDArray[np.int64]:
-    """int64[documents of the fold]: bytes of each document to train on, 0 for those beyond the limit."""
-    ids, sizes = [], []
-    for shard in range(payload.shards):
-        documents = inputs.table(shard, ["doc_id", "text"])
-        mine = pa.array(fold_of(documents["doc_id"]) == payload.fold)
-        ids.append(documents["doc_id"].filter(mine).combine_chunks())
-        sizes.append(pc.binary_length(documents["text"].filter(mine)).to_numpy())
-    if not ids:
-        return np.zeros(0, np.int64)
-    order = pc.sort_indices(pa.chunked_array(ids, pa.large_string())).to_numpy()
-    size = np.concatenate(sizes).astype(np.int64)
-    before = np.cumsum(size[order]) - size[order]
-    limits = np.zeros_like(size)
-    limits[order] = np.clip(int(payload.config.max_megabytes * 1e6) - before, 0, size[order])
-    return limits
-
-
-def _cut(texts: pa.ChunkedArray, limits: npt.NDArray[np.int64]) -> pa.ChunkedArray:
-    """The texts within their limits; a text that is longer is cut (of a character cut in two nothing stays)."""
-    sizes = pc.binary_length(texts).to_numpy()
-    whole = texts.filter(pa.array(limits == sizes))
-    partly = np.flatnonzero((limits > 0) & (limits < sizes))
-    pieces = [
-        texts[int(row)].cast(pa.large_binary()).as_py()[: limits[row]].decode("utf-8", "ignore") for row in partly
-    ]
-    return pa.chunked_array([*whole.chunks, pa.array(pieces, pa.large_string())])
-
-
-# -- scoring -----------------------------------------------------------------------------------------------------
-
-
-def _model_objects(perplexity_model: Dataset) -> tuple[str, ...]:
-    """Object hashes of both models' files: those of fold 0, then those of fold 1, each in the order of FILE_NAMES."""
-    by_name = {shard.name: shard.object for shard in perplexity_model.shards("perplexity_model")}
-    wanted = [f"fold-{fold}-{name}" for fold in FOLDS for name in FILE_NAMES]
-    if missing := [name for name in wanted if name not in by_name]:
-        raise ValueError(f"perplexity: the model lacks the file {missing[0]}; materialize perplexity_model again")
-    return tuple(by_name[name] for name in wanted)
-
-
-def _scoring_task(shard: Any, models: tuple[str, ...], config: PerplexityParams) -> Task:
-    params = {"max_scored_tokens": config.max_scored_tokens, "unicode": unicodedata.unidata_version}
-    return Task(
-        score_shard,
-        "filters.perplexity.score",
-        SCORING_VERSION,
-        params,
-        (shard.object,),
-        models,
-        payload=config.max_scored_tokens,
-        rows=shard.rows,
-    )
-
-
-def score_shard(inputs: Inputs, payload: int) -> Iterable[Made]:
-    """The task of one shard: its scores and their tally. payload: max_scored_tokens."""
-    documents = inputs.table(0, ["doc_id", "text"])
-    paths = [inputs.broadcast_path(index) for index in range(inputs.broadcast_count)]
-    models = [NgramModel.open(paths[fold * len(FILE_NAMES) : (fold + 1) * len(FILE_NAMES)]) for fold in FOLDS]
-    scores = perplexity_of(documents, models, payload)
-    if scores.num_rows != documents.num_rows:
-        raise RuntimeError(f"perplexity: {documents.num_rows} documents came in and {scores.num_rows} scores went out")
-    yield "perplexity", scores
-    yield Stats(perplexity_tally(documents, scores))
-
-
-def perplexity_of(documents: pa.Table, models: Sequence[NgramModel], max_tokens: int) -> pa.Table:
-    """Table of schema PERPLEXITY, one row per document (columns doc_id, text).
-
-    models: of fold 0 and of fold 1. Perplexity = exp(-Σ ln p(word | what precedes it) / words); a document is one
-    sequence, begun by <s>, its end not scored. Memory: one copy of the texts of a fold.
-    """
-    own = fold_of(documents["doc_id"])
-    log_probability, tokens = np.zeros(len(own)), np.zeros(len(own), np.int64)
-    for fold in FOLDS:
-        mine = own == fold
-        if mine.any():
-            texts = documents["text"].filter(pa.array(mine))
-            log_probability[mine], tokens[mine] = models[1 - fold].score(texts, max_tokens)
-    perplexity = np.exp(-log_probability / np.maximum(tokens, 1))
-    columns = [
-        documents["doc_id"],
-        pa.array(perplexity, mask=tokens == 0),
-        pa.array(tokens),
-        pa.array(1 - own, pa.int8()),
-    ]
-    return pa.table(columns, schema=PERPLEXITY)
-
-
-def perplexity_tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Counts of one shard: documents, bytes, tokens, documents without tokens, and the histogram of perplexities."""
-    return {
-        "documents_in": documents.num_rows,
-        "documents_out": scores.num_rows,
-        "bytes_in": int(text_bytes(documents["text"]).sum()),
-        "scored_tokens": int(pc.sum(scores["tokens"]).as_py() or 0),
-        "without_tokens": scores["perplexity"].null_count,
-        "histograms": {
-            "perplexity": histogram(PERPLEXITY_EDGES, documents=scores["perplexity"].drop_null().to_numpy())
-        },
-    }
-
-
-def describe_reference(inputs: Inputs, payload: int) -> Iterable[Made]:
-    """The task that writes reference.json from shards of documents and then their scores. payload: how many shards."""
-    shards = payload
-    perplexities = np.concatenate(
-        [inputs.table(shards + i, ["perplexity"])["perplexity"].drop_null().to_numpy() for i in range(shards)]
-    )
-    languages = added(tallies.count_by_language(inputs.table(i, ["language"])["language"]) for i in range(shards))
-    quantiles = np.quantile(perplexities, np.arange(PERCENTILE_STEPS + 1) / PERCENTILE_STEPS)
+    by_language = {}
+    for code in sorted(pc.unique(languages).to_pylist()):
+        mine = perplexities.filter(pc.equal(languages, code)).drop_null().to_numpy()
+        if len(mine):
+            by_language[code] = {"documents": len(mine), "quantiles": _quantiles(mine, len(mine) - 1)}
+    known = perplexities.drop_null().to_numpy()
+    quantiles = _quantiles(known, PERCENTILE_STEPS)
+    counts = tallies.count_by_language(languages)
     reference = {
-        "documents": len(perplexities),
-        "languages": dict(sorted(languages.items())),
-        "quantiles": [float(value) for value in quantiles],
+        "model": vars(payload.model),
+        "documents": len(known),
+        "languages": counts,
+        "quantiles": quantiles,
+        "by_language": by_language,
     }
     yield "perplexity_model", File(REFERENCE_FILE, json.dumps(reference, sort_keys=True).encode())
-    shown = {f"p{p}": float(quantiles[p * PERCENTILE_STEPS // 100]) for p in (1, 10, 50, 90, 99)}
-    yield Stats({"documents": len(perplexities), "languages": languages, "perplexity": shown})
+    shown = {f"p{p}": quantiles[p * PERCENTILE_STEPS // 100] for p in (1, 10, 50, 90, 99)}
+    yield Stats({"documents": len(known), "languages": counts, "perplexity": shown})
+
+
+def _column(inputs: Inputs, tables: Iterable[int], name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    """One column of several tables, one after the other."""
+    return pa.chunked_array([chunk for i in tables for chunk in inputs.table(i, [name])[name].chunks], kind)
+
+
+def _quantiles(values: npt.NDArray[np.float64], steps: int) -> list[float]:
+    """Quantiles 0/steps … steps/steps, in at most `PERCENTILE_STEPS` steps. Few values are kept as they are, sorted."""
+    steps = min(max(steps, 1), PERCENTILE_STEPS)
+    return [float(value) for value in np.quantile(values, np.arange(steps + 1) / steps)]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.filters.ngram_model import find, word_table
+from pipelines.filters.hash_table import find, word_table
 from pipelines.filters.words import decode, next_word, screen_alphabet, text_buffers
 
 PACKAGE = "alt-profanity-check"
@@ -69,7 +69,14 @@ class Screen:
             return cls(**arrays)
 
     def score(self, texts: pa.Array | pa.ChunkedArray, window_bytes: int) -> npt.NDArray[np.float64]:
-        """float64[n]: the probability, 0 to 1, that the worst passage of each text is toxic.
+        """float64[n]: the probability, 0 to 1, that the worst passage of each text is toxic; see `score_passages`."""
+        return self.score_passages(texts, window_bytes)[0]
+
+    def score_passages(
+        self, texts: pa.Array | pa.ChunkedArray, window_bytes: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """float64[n] each: the probability, 0 to 1, that the worst passage of each text is toxic, and the mean of all
+        its passages.
 
         Passages are about window_bytes long; they end between words, at a line break if one comes in their second
         half. A rest shorter than half a passage belongs to the last one, so a text under 1.5 windows is one passage
@@ -78,7 +85,7 @@ class Screen:
         so long texts of a rough tongue score high (Shakespeare's plays in one document: 0.98).
         """
         offsets, data = text_buffers(texts)
-        scores = np.zeros(len(offsets) - 1, np.float64)
+        worst, mean = np.zeros(len(offsets) - 1, np.float64), np.zeros(len(offsets) - 1, np.float64)
         _screen_texts(
             offsets,
             data,
@@ -90,9 +97,10 @@ class Screen:
             self.slopes,
             self.offsets,
             window_bytes,
-            scores,
+            worst,
+            mean,
         )
-        return scores
+        return worst, mean
 
 
 def extract_screen() -> Screen:
@@ -159,27 +167,27 @@ def _term_hashes(data, alphabet, terms):  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _screen_texts(  # type: ignore[no-untyped-def]
-    offsets, data, alphabet, words, idf, weights, intercepts, slopes, calibrations, window_bytes, scores
+    offsets, data, alphabet, words, idf, weights, intercepts, slopes, calibrations, window_bytes, worsts, means
 ):
     counts = np.zeros(len(idf), np.int64)
     terms = np.empty(len(idf), np.int64)  # of the passage, in order of first occurrence
     margins = np.empty(len(intercepts), np.float64)
     for document in range(len(offsets) - 1):
         at, end = offsets[document], offsets[document + 1]
-        worst = 0.0
+        worst, total, passages = 0.0, 0.0, 0
         passage = at
         distinct = 0
         while True:
             before = at
             start, at, hashed, characters = next_word(data, at, end, alphabet)
             done = characters == 0
-            half_full = start - passage >= window_bytes // 2 and end - start >= window_bytes // 2
-            full = half_full and (start - passage >= window_bytes or _breaks_line(data, before, start))
-            if done or full:
+            if done or ends_passage(data, before, start, passage, end, window_bytes):
                 probability = _probability(
                     terms, distinct, counts, idf, weights, intercepts, slopes, calibrations, margins
                 )
                 worst = max(worst, probability)
+                total += probability
+                passages += 1
                 passage = start
                 distinct = 0
             if done:
@@ -192,7 +200,16 @@ def _screen_texts(  # type: ignore[no-untyped-def]
                         terms[distinct] = term
                         distinct += 1
                     counts[term] += 1
-        scores[document] = worst
+        worsts[document] = worst
+        means[document] = total / passages
+
+
+@numba.njit(nogil=True, cache=True)
+def ends_passage(data, before, start, passage, end, window_bytes):  # type: ignore[no-untyped-def]
+    """Whether a passage that began at byte `passage` of a text that ends at `end` ends between two words: the first
+    ends at byte `before`, the next begins at byte `start`."""
+    half_full = start - passage >= window_bytes // 2 and end - start >= window_bytes // 2
+    return half_full and (start - passage >= window_bytes or _breaks_line(data, before, start))
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,56 +1,75 @@
-"""Stage `toxicity_scores`: how likely the worst passage of every document is toxic.
+"""Stage `toxicity_scores`: how likely the worst passage of every document is toxic, at the price of a cheap scorer
+where that one is sure.
 
-How a passage is scored stands in `screen.py`; from which score on a document goes, in `decide.py`.
+The tasks of a shard, each with a key of its own: the cheap scorers read it (`screen.py`, `lexicon.py`), it is chosen
+who reads what (`cascade.py`), experts read that (`experts.py`), all scores become one (`scores.py`), and sentences are
+scored where they are asked for (`sentences.py`). So another band or model never screens again. From which score on a
+document goes stands in `decide.py`.
 """
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipelines.dataset import Dataset, Draft, Part, join_parts
+from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts, read_table
 from pipelines.engines.local import Engine
-from pipelines.engines.task import File, Inputs, Made, Stats, Task
-from pipelines.filters import tallies
+from pipelines.engines.task import File, Inputs, Made, Result, Task
+from pipelines.filters import experts
+from pipelines.filters.calibration import labels_of, sample_hash, sample_task
+from pipelines.filters.cascade import REMOTE, Band, Choice, choose_band, pooled
+from pipelines.filters.experts import (
+    NEURAL,
+    VERDICTS,
+    NeuralExpert,
+    RemoteExpert,
+    ask_shard,
+    neural_experts,
+    read_shard,
+    routes_of,
+    verdict_of,
+)
+from pipelines.filters.lexicon import Lexicons, lexicon_hash, read_lexicon
 from pipelines.filters.params import ToxicityParams
-from pipelines.filters.screen import Screen, extract_screen, package_version
-from pipelines.histograms import TOXICITY_EDGES, added, histogram, text_bytes
+from pipelines.filters.scores import Combining, cheap_of, choose_rows, combine_shard, screen_shard, tally
+from pipelines.filters.screen import extract_screen, package_version
+from pipelines.filters.sentences import Sentencing, score_sentences
+from pipelines.histograms import added
 from pipelines.schemas import TOXICITY
 
-VERSION = 2
+VERSION = 3
 """Of this stage's code; raise it when scores change."""
+
+PARTS = ("toxicity", "toxicity_screen", "toxicity_labels", "toxicity_sentences")
 
 
 def score_toxicity(unique_documents: Dataset, config: ToxicityParams, engine: Engine) -> Draft:
-    """Score every document, shard by shard; part "toxicity" is row-aligned with the documents.
+    """Score every document, shard by shard; parts "toxicity" and "toxicity_screen" are row-aligned with the documents,
+    "toxicity_labels" has what experts said, "toxicity_sentences" sentences that can be cut. Part "calibration", where
+    the band is chosen from a sample: the sample and what was said of it, so that it is not read again.
 
-    A document in a language that the screen does not know gets null, never a low score; stats count them by language.
+    A document in a language that no scorer knows gets null, never a low score; stats count them by language. Raises
+    `ValueError` where a lexicon, a sample or a checkpoint cannot be read.
     """
-    shards = unique_documents.shards("documents")
-    package = {"screen": package_version(), "unicode": unicodedata.unidata_version}
-    screen = engine.map([Task(make_screen, "filters.toxicity.screen", VERSION, package)] if shards else [])
-    broadcast = tuple(shard.object for result in screen for shard in result.parts["screen"].shards)
-    params = {**package, "languages": sorted(set(config.languages)), "window_bytes": config.window_bytes}
-    results = engine.map(
-        [
-            Task(
-                score_shard,
-                "filters.toxicity.score",
-                VERSION,
-                params,
-                (shard.object,),
-                broadcast,
-                payload=config,
-                rows=shard.rows,
-            )
-            for shard in shards
-        ]
-    )
-    empty = toxicity_tally(pa.table({"text": [], "language": []}), TOXICITY.empty_table())
-    parts = {"toxicity": Part("table", ()), **join_parts([result.parts for result in results])}
-    return Draft(parts, added([empty, *(result.stats for result in results)]))
+    shards = [_Shard(shard.object, shard.bytes, shard.rows) for shard in unique_documents.shards("documents")]
+    told: dict[str, Any] = {}
+    parts = {name: Part("table", ()) for name in PARTS}
+    if shards:
+        stage = _Stage.begin(config, engine)
+        band, told, sample = stage.band()
+        parts |= {} if sample is None else {"calibration": sample.files()}
+        stage.screen(shards)
+        stage.read(shards, band)
+        stage.decide(shards, band)
+        if config.sentences_from is not None:
+            stage.score_sentences(shards, band, config.sentences_from)
+            told["sentences_from"] = config.sentences_from
+    nothing = tally(pa.table({"language": []}), TOXICITY.empty_table()) | {"bytes_in": 0}
+    stats = added([nothing, *(shard.counts for shard in shards)])
+    return Draft(parts | join_parts([shard.parts for shard in shards]), stats | told)
 
 
 def make_screen(inputs: Inputs, payload: None) -> Iterable[Made]:
@@ -58,35 +77,247 @@ def make_screen(inputs: Inputs, payload: None) -> Iterable[Made]:
     yield "screen", File("screen.npz", extract_screen().to_bytes())
 
 
-def score_shard(inputs: Inputs, payload: ToxicityParams) -> Iterable[Made]:
-    """The task of one shard: its scores and their tally."""
-    documents = inputs.table(0, ["doc_id", "text", "language"])
-    scores = toxicity_of(documents, Screen.open(inputs.broadcast_path(0)), payload)
-    if scores.num_rows != documents.num_rows:
-        raise RuntimeError(f"toxicity: {documents.num_rows} documents came in and {scores.num_rows} scores went out")
-    yield "toxicity", scores
-    yield Stats(toxicity_tally(documents, scores))
+def make_lexicons(inputs: Inputs, payload: tuple[ToxicityParams, dict[str, str]]) -> Iterable[Made]:
+    """The task that reads the lexicons, once for all shards: part "lexicons". payload: with the files' hashes."""
+    config, known = payload
+    entries = {language: read_lexicon(language, config.lexicons[language], known[language]) for language in known}
+    yield "lexicons", File("lexicons.json", Lexicons(entries, config.lexicon_certainty).to_bytes())
 
 
-def toxicity_of(documents: pa.Table, screen: Screen, config: ToxicityParams) -> pa.Table:
-    """Table of schema TOXICITY, one row per document (columns doc_id, text, language); memory: one copy of the text
-    that is screened."""
-    known = pc.fill_null(pc.is_in(documents["language"], pa.array(config.languages, pa.large_string())), False)
-    scored = documents.filter(known)
-    probabilities = pa.array(screen.score(scored["text"], config.window_bytes))
-    column = pc.replace_with_mask(
-        pa.nulls(documents.num_rows, pa.float64()), known.combine_chunks(), probabilities
-    )  # a mask of one chunk, else pyarrow restarts the replacements at each
-    return pa.table([documents["doc_id"], column], schema=TOXICITY)
+@dataclass
+class _Shard:
+    """A shard of documents on its way. screened: object of its "toxicity_screen". said: by expert, the objects of the
+    rows that it read and of its labels. scored: object of its "toxicity"."""
+
+    object: str
+    bytes: int
+    rows: int
+    screened: str = ""
+    scored: str = ""
+    said: dict[str, tuple[str, str]] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
+    counts: dict[str, Any] = field(default_factory=dict)
+
+    def files(self) -> Part:
+        """The documents and what was said of them, as files that a dataset can hold beside its own tables."""
+        shards = [Shard(self.object, self.bytes, self.rows, "documents")]
+        named = [(name, shard) for name, part in self.parts.items() for shard in part.shards]
+        for number, (name, shard) in enumerate(named):
+            shards.append(replace(shard, name=f"{name}.{number}"))
+        return Part("files", tuple(shards))
+
+    def take(self, result: Result, part: str, counts: dict[str, Any]) -> str:
+        """Note what a task made: it goes into the dataset. Gives the object."""
+        [made] = result.parts[part].shards
+        standing = self.parts[part].shards if part in self.parts else ()
+        self.parts[part] = Part("table", (*standing, made))
+        self.counts = added([self.counts, counts])
+        return made.object
 
 
-def toxicity_tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
-    """Counts of one shard: documents, bytes, unscored documents by language, and the histogram of scores."""
-    unscored = documents.filter(pc.is_null(scores["toxicity"]))
-    return {
-        "documents_in": documents.num_rows,
-        "documents_out": scores.num_rows,
-        "bytes_in": int(text_bytes(documents["text"].cast(pa.large_string())).sum()),
-        "unknown_language": tallies.count_by_language(unscored["language"]),
-        "histograms": {"toxicity": histogram(TOXICITY_EDGES, documents=scores["toxicity"].drop_null().to_numpy())},
-    }
+_Work = tuple[_Shard, Shard, NeuralExpert | RemoteExpert]
+"""What an expert is to read: a shard, and the file with its rows."""
+
+
+def _reading(shard: _Shard, rows: Shard, expert: NeuralExpert | RemoteExpert) -> Task:
+    remote = isinstance(expert, RemoteExpert)
+    return Task(
+        ask_shard if remote else read_shard,
+        f"filters.toxicity.{REMOTE if remote else NEURAL}",
+        experts.VERSION,
+        {"scorer": rows.name, "identity": expert.identity, "unicode": unicodedata.unidata_version},
+        (shard.object, rows.object),
+        payload=expert,
+        rows=rows.rows,
+    )
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The tasks of the stage. cheap: objects that the cheap scorers read; cheap_params: what else is in their key."""
+
+    config: ToxicityParams
+    engine: Engine
+    cheap: tuple[str, ...]
+    cheap_params: dict[str, Any]
+    experts: dict[str, NeuralExpert | RemoteExpert]
+    combining: Combining
+
+    @classmethod
+    def begin(cls, config: ToxicityParams, engine: Engine) -> "_Stage":
+        """Make what all shards share: the screen and the lexicons."""
+        package = {"screen": package_version(), "unicode": unicodedata.unidata_version}
+        tasks = [Task(make_screen, "filters.toxicity.screen", VERSION, package)]
+        hashes = {language: lexicon_hash(language, path) for language, path in sorted(config.lexicons.items())}
+        if hashes:
+            said = {"lexicons": hashes, "certainty": config.lexicon_certainty}
+            tasks.append(Task(make_lexicons, "filters.toxicity.lexicons", VERSION, said, payload=(config, hashes)))
+        cheap = tuple(
+            shard.object for result in engine.map(tasks) for part in result.parts.values() for shard in part.shards
+        )
+        models = neural_experts(config)
+        readers: dict[str, NeuralExpert | RemoteExpert] = {expert.name: expert for expert in models}
+        if config.remote.url is not None:
+            readers[REMOTE] = RemoteExpert(config.remote, engine.progress)
+        params = {**package, "languages": sorted(set(config.languages)), "window_bytes": config.window_bytes}
+        combining = Combining(
+            routes_of(config, models), None, config.neural_decision, tuple(config.remote.attributes[:1])
+        )
+        return cls(config, engine, cheap, params, readers, combining)
+
+    def screen(self, shards: Sequence[_Shard]) -> None:
+        """The cheap scorers read the shards."""
+        languages, window_bytes = self.cheap_params["languages"], self.cheap_params["window_bytes"]
+        tasks = [
+            Task(
+                screen_shard,
+                "filters.toxicity.score",
+                VERSION,
+                self.cheap_params,
+                (shard.object,),
+                self.cheap,
+                payload=(languages, window_bytes),
+                rows=shard.rows,
+            )
+            for shard in shards
+        ]
+        for shard, result in zip(shards, self.engine.map(tasks), strict=True):
+            shard.screened = shard.take(result, "toxicity_screen", {"bytes_in": result.stats["bytes_in"]})
+
+    def band(self) -> tuple[Band | None, dict[str, Any], _Shard | None]:
+        """The band, what is to be told of it, and the sample that it was chosen from. None where no expert is beside
+        the screen."""
+        config, sample = self.config, None
+        if config.calibration.path is not None:
+            sha256 = sample_hash(config.calibration)
+            made = self.engine.map([sample_task(config.calibration, sha256)])[0]
+            [stored] = made.parts["documents"].shards
+            sample = _Shard(stored.object, stored.bytes, stored.rows)
+            self.screen([sample])
+            self.read([sample], Band(0.0, 1.0, config.neural_threshold))
+            choice = self._chosen(sample)
+            low, high, told = choice.low, choice.high, {"band_on_sample": choice.record() | {"sample_sha256": sha256}}
+        elif config.band is not None:
+            (low, high), told = config.band, {}
+        else:
+            return None, {}, None
+        band = Band(low, high, config.neural_threshold)
+        return band, {"band": {"low": low, "high": high, "threshold": band.threshold}, **told}, sample
+
+    def _chosen(self, sample: _Shard) -> Choice:
+        store, wanted = self.engine.store, self.config.calibration
+        models = [read_table(store, labels) for name, (_, labels) in sample.said.items() if name != REMOTE]
+        if not models:
+            raise ValueError(
+                f"toxicity: no neural model knows {wanted.language}, the language of the calibration sample, so no "
+                "band can be chosen; correct toxicity.calibration.language, or set toxicity.band"
+            )
+        said = np.stack([verdict_of(labels, VERDICTS)[0] for labels in models], axis=1)
+        expert = pooled(said, self.config.neural_decision) > self.config.neural_threshold
+        cheap = cheap_of(read_table(store, sample.screened)).worst
+        toxic = labels_of(read_table(store, sample.object, ["metadata"]))
+        return choose_band(cheap, expert, toxic, wanted.target_recall, wanted.target_precision)
+
+    def read(self, shards: Sequence[_Shard], band: Band | None) -> None:
+        """The experts read what is left open of the shards; an expert whom nothing of a shard is sent is not opened."""
+        if not self.experts:
+            return
+        combining = replace(self.combining, band=band)
+        said = combining.routes.record() | {"band": None if band is None else [band.low, band.high]}
+        choosing = [
+            Task(
+                choose_rows,
+                "filters.toxicity.choose",
+                VERSION,
+                said,
+                (shard.object, shard.screened),
+                payload=combining,
+                in_threads=True,
+            )
+            for shard in shards
+        ]
+        work = [
+            (shard, rows, self.experts[rows.name])
+            for shard, result in zip(shards, self.engine.map(choosing), strict=True)
+            for part in result.parts.values()
+            for rows in part.shards
+        ]
+        while work:
+            work = self._read(work)
+
+    def _read(self, work: Sequence[_Work]) -> list[_Work]:
+        """Have experts read; gives what has to be done again with half the batch, since memory did not suffice."""
+        tasks = [_reading(*one) for one in work]
+        alone = {task.key for task, (*_, expert) in zip(tasks, work, strict=True) if expert.in_one_process}
+        shared = [task for task in tasks if task.key not in alone]
+        done = {result.key: result for result in (self.engine.map(shared) if shared else [])}
+        again: list[_Work] = []
+        for (shard, rows, expert), task in zip(work, tasks, strict=True):
+            result = done.get(task.key) or self.engine.run(task)
+            if "out_of_memory" in result.stats and isinstance(expert, NeuralExpert):
+                shard.counts = added([shard.counts, {"out_of_memory": 1}])
+                again.append((shard, rows, expert.halved()))
+                continue
+            counts = {"read_by": {rows.name: rows.rows}, **result.stats["counts"]}
+            shard.said[rows.name] = rows.object, shard.take(result, "toxicity_labels", counts)
+        return again
+
+    def decide(self, shards: Sequence[_Shard], band: Band | None) -> None:
+        """All scores of a document become one."""
+        combining = replace(self.combining, band=band)
+        tasks = [
+            Task(
+                combine_shard,
+                "filters.toxicity.combine",
+                VERSION,
+                {**combining.record(), "scorers": list(shard.said)},
+                (shard.object, shard.screened, *(name for pair in shard.said.values() for name in pair)),
+                payload=(combining, list(shard.said)),
+                rows=shard.rows,
+                in_threads=True,
+            )
+            for shard in shards
+        ]
+        for shard, result in zip(shards, self.engine.map(tasks), strict=True):
+            shard.scored = shard.take(result, "toxicity", result.stats)
+
+    def score_sentences(self, shards: Sequence[_Shard], band: Band | None, least: float) -> None:
+        """Sentences go through the same cascade, the remote scorer apart."""
+        models = [expert for expert in self.experts.values() if isinstance(expert, NeuralExpert)]
+        combining = replace(self.combining, band=band, routes=self.combining.routes.without_remote())
+        sentencing = Sentencing(
+            combining, models, self.cheap_params["languages"], self.cheap_params["window_bytes"], least
+        )
+        waiting = [(shard, sentencing) for shard in shards]
+        while waiting:
+            waiting = self._score_sentences(waiting)
+
+    def _score_sentences(self, work: Sequence[tuple[_Shard, Sentencing]]) -> list[tuple[_Shard, Sentencing]]:
+        """Gives what has to be done again with half the batch, since memory did not suffice."""
+        tasks = [
+            Task(
+                score_sentences,
+                "filters.toxicity.sentences",
+                VERSION,
+                {**self.cheap_params, **sentencing.record()},
+                (shard.object, shard.scored),
+                self.cheap,
+                payload=sentencing,
+                rows=shard.rows,
+            )
+            for shard, sentencing in work
+        ]
+        again = []
+        for (shard, sentencing), result in zip(work, self._map(tasks), strict=True):
+            if "out_of_memory" in result.stats:
+                shard.counts = added([shard.counts, result.stats])
+                again.append((shard, sentencing.halved()))
+            else:
+                shard.take(result, "toxicity_sentences", result.stats)
+        return again
+
+    def _map(self, tasks: Sequence[Task]) -> list[Result]:
+        """All tasks, in this process where one process has to run the models."""
+        if any(isinstance(one, NeuralExpert) and one.in_one_process for one in self.experts.values()):
+            return [self.engine.run(task) for task in tasks]
+        return self.engine.map(tasks)

@@ -17,7 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, Part, Shard, read_table, write_shard
+from pipelines.dataset import Dataset, Draft, read_table
 from pipelines.engines import task
 from pipelines.engines.local import Engine
 from pipelines.filters import evaluation
@@ -27,10 +27,18 @@ from pipelines.filters.decontaminate import without_paragraphs
 from pipelines.filters.evaluation import Example, read_examples
 from pipelines.filters.overlap import OverlapIndex, index_files, word_bounds
 from pipelines.filters.params import ContaminationParams, EvaluationSet, FilterParams
-from pipelines.schemas import PERPLEXITY, TOXICITY
 from pipelines.store import Store
 from pipelines.text.words import split_words
-from tests.pipelines.filters.corpus import document_table, documents, paragraphs, published, real
+from tests.pipelines.filters.corpus import (
+    document_table,
+    documents,
+    paragraphs,
+    perplexity_model,
+    perplexity_scores,
+    published,
+    real,
+    toxicity_scores,
+)
 
 QUESTION = "Anna has seven red apples and gives three of them to her brother. How many apples are left in her basket?"
 OTHER = "A train leaves the old harbour at noon with forty travellers, and a third of them get off before the tunnel."
@@ -409,23 +417,13 @@ def test_a_set_that_cannot_be_read_is_one_sentence(
 def decided(store: Store, engine: Engine, folder: Path, texts: list[str], **config: Any) -> tuple[Draft, Dataset]:
     """Documents after the filter, no other rule objecting."""
     given = documents(store, texts, shard_rows=2)
-    ids = [
-        shard_ids["doc_id"] for shard_ids in (given.table("documents").slice(at, 2) for at in range(0, len(texts), 2))
-    ]
-    toxic = [write_shard(store, "toxicity", pa.table([i, [0.0] * len(i)], schema=TOXICITY)) for i in ids]
-    perplex = [
-        write_shard(store, "perplexity", pa.table([i, [50.0] * len(i), [9] * len(i), [0] * len(i)], schema=PERPLEXITY))
-        for i in ids
-    ]
-    reference = json.dumps({"documents": 9, "languages": {"en": 9}, "quantiles": [10.0, 100.0]}).encode()
-    model = Shard(store.put(reference), len(reference), 0, "reference.json")
     sets = ContaminationParams(sets={"sums": write_set(folder, [QUESTION, OTHER])})
     draft = filter_documents(
         given,
-        published(store, Draft({"toxicity": Part("table", tuple(toxic))}), "toxicity_scores", "book"),
-        published(store, Draft({"perplexity": Part("table", tuple(perplex))}), "perplexity_scores", "book"),
+        toxicity_scores(store, given, [0.0] * len(texts), rows=2),
+        perplexity_scores(store, given, [50.0] * len(texts), rows=2),
         published(store, score_contamination(given, sets, engine), "contamination_scores", "book"),
-        published(store, Draft({"perplexity_model": Part("files", (model,))}), "perplexity_model"),
+        perplexity_model(store, [10.0, 100.0], {"en": 9}),
         FilterParams(**config),
         engine,
     )
@@ -447,7 +445,7 @@ def test_a_contaminated_document_is_dropped_and_names_its_example(store: Store, 
     ]
     assert data.table("documents")["text"].to_pylist() == [PROSE]
     assert draft.stats["dropped"]["contamination"] == 2
-    assert draft.stats["cut"] == {"documents": 0, "paragraphs": 0, "bytes": 0}
+    assert draft.stats["cut"] == {"documents": 0, "sentences": 0, "paragraphs": 0, "bytes": 0}
     assert draft.stats["limits"]["max_contamination"] == 0
 
 
@@ -476,7 +474,7 @@ def test_paragraphs_are_cut_and_counted_and_a_document_of_which_nothing_is_left_
     assert kept == (True, "kept", None, None, None)
     assert cut == (True, "kept", None, None, f"sums#0; 2 paragraphs, {size} bytes cut")
     assert gone == (False, "contamination", 1, 0, "sums#0; nothing else is left")
-    assert draft.stats["cut"] == {"documents": 1, "paragraphs": 2, "bytes": size}
+    assert draft.stats["cut"] == {"documents": 1, "sentences": 0, "paragraphs": 2, "bytes": size}
     assert draft.stats["bytes_in"] - draft.stats["bytes_out"] == size + len(QUESTION)
     assert sum(draft.stats["kept_beyond"].values()) == 0
 

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.filters.arpa import write_arpa
-from pipelines.filters.ngram_model import BEGIN, UNKNOWN, Context, NgramModel
-from pipelines.filters.ngram_training import FALLBACK_DISCOUNTS, NgramTrainer, discounts_of
+from pipelines.filters.ngram_estimates import FALLBACK_DISCOUNTS, discounts_of
+from pipelines.filters.ngram_model import Context, NgramModel
+from pipelines.filters.ngram_scoring import BEGIN, UNKNOWN
+from pipelines.filters.ngram_training import NgramTrainer
 from pipelines.filters.words import folded_words, language_model_alphabet
 from tests.pipelines.filters.corpus import paragraphs, shuffled
 

@@ -1,16 +1,18 @@
 """Stages perplexity_model and perplexity_scores: folds, limits, keys and refusals."""
 
 import json
+import math
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.dataset import Dataset, Draft, Part
+from pipelines.dataset import Dataset, Draft, Part, write_shard
 from pipelines.engines.local import Engine
+from pipelines.filters.ngram_folds import fold_of
 from pipelines.filters.ngram_model import FILE_NAMES
 from pipelines.filters.params import PerplexityParams
-from pipelines.filters.perplexity import fold_of, score_perplexity, train_perplexity
+from pipelines.filters.perplexity import score_perplexity, train_perplexity
 from pipelines.store import Store
 from tests.pipelines.filters.corpus import documents, paragraphs, published, shuffled, together
 
@@ -107,8 +109,21 @@ def test_documents_without_words_get_null_and_are_counted(store: Store, engine: 
     table = published(store, draft, "perplexity_scores").table("perplexity")
     assert table["perplexity"].is_null().to_pylist() == [True, True, False, False]
     assert table["tokens"].to_pylist() == [0, 0, 3, 2]
-    assert draft.stats["without_tokens"] == 2
+    assert draft.stats["too_short"] == 2
     assert sum(draft.stats["histograms"]["perplexity"]["documents"]) == 2
+
+
+def test_bits_per_byte_are_of_the_text_that_was_read(store: Store, engine: Engine) -> None:
+    """Given a text and its beginning, three words long, a limit of three words gives both the same score."""
+    model = model_of(store, documents(store, TEXTS), engine)
+    given = documents(store, ["Cats, dogs and more and more", "Cats, dogs"], source="other")
+    moved = given.table("documents").set_column(0, "doc_id", pa.array(["0a", "0b"], pa.large_string()))
+    given = published(store, Draft({"documents": Part("table", (write_shard(store, "documents", moved),))}), "d", "o")
+    limited = SMALL.model_copy(update={"max_scored_tokens": 3})
+    rows = published(store, score_perplexity(given, model, limited, engine), "s").table("perplexity").to_pylist()
+    assert rows[0]["bits_per_byte"] == pytest.approx(rows[1]["bits_per_byte"])
+    bits = math.log2(rows[0]["perplexity"]) * 3
+    assert rows[0]["bits_per_byte"] == pytest.approx(bits / len("Cats, dogs"))
 
 
 @pytest.mark.parametrize("texts", [[], ["one document, so one half is empty"], ["", ""]])
@@ -122,7 +137,7 @@ def test_a_reference_that_is_too_small_is_refused_with_a_sentence(
 def test_a_model_without_its_files_is_refused(store: Store, engine: Engine) -> None:
     reference = documents(store, TEXTS)
     broken = published(store, Draft({"perplexity_model": Part("files", ())}), "perplexity_model")
-    with pytest.raises(ValueError, match=r"lacks the file fold-0-ngrams\.npy; materialize perplexity_model again"):
+    with pytest.raises(ValueError, match=f"lacks the file fold-0-{FILE_NAMES[0]}; materialize perplexity_model again"):
         score_perplexity(reference, broken, SMALL, engine)
 
 

@@ -23,6 +23,11 @@ def test_every_document_has_a_row_and_unknown_languages_get_null(store: Store, e
     kind, rude, *unknown = scored.table("toxicity")["toxicity"].to_pylist()
     assert kind < 0.3 < 0.9 < rude
     assert unknown == [None, None, None]
+    assert scored.table("toxicity")["scorer"].to_pylist() == ["screen", "screen", None, None, None]
+    assert scored.table("toxicity")["toxicity_mean"].to_pylist()[:2] == [kind, rude]  # one passage each
+    assert scored.table("toxicity")["agreement"].null_count == 5
+    assert scored.table("toxicity_screen")["screen"].to_pylist() == [kind, rude, None, None, None]
+    assert draft.stats["scored_by"] == {"screen": 2}
     assert draft.stats["unknown_language"] == {"de": 1, "ja": 1, "und": 1}
     assert draft.stats["documents_in"] == draft.stats["documents_out"] == 5
     counts = draft.stats["histograms"]["toxicity"]["documents"]  # twenty bins over 0 to 1
@@ -42,7 +47,7 @@ def test_the_window_is_in_the_key(store: Store, engine: Engine) -> None:
     score_toxicity(given, ToxicityParams(), engine)
     other = engine.charged_to("later")
     score_toxicity(given, ToxicityParams(window_bytes=80), other)
-    assert [result.reused for result in other.results] == [True, False]  # the screen, the shard
+    assert [result.reused for result in other.results] == [True, False, True]  # one passage anyway: the same scores
 
 
 def test_no_shards_and_empty_shards_are_no_problem(store: Store, engine: Engine) -> None:
