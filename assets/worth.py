@@ -54,7 +54,7 @@ def row(name: str, found: Mapping[str, Any], corpus: Mapping[str, int], prices: 
         "precision": _told(found["precision"]),
         "recall": _told(found["recall"]),
         "AUC": _told(found["auc"]),
-        "threshold": cell(found["threshold"]),
+        "threshold": "none: everything goes" if found["threshold"] is None else cell(found["threshold"]),
         "ms per document": cell(1000 * wall / found["documents"]),
         "peak MB": cell(round(found["peak_memory_bytes"] / 1e6)),
         "$ per million documents": dollars(usd_per_million(found, prices)),

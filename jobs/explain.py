@@ -222,6 +222,7 @@ def _score_lines(fate: Fate) -> Iterator[str]:
             yield f"Perplexity: {_number(score[name])}, not judged: the model has not learned this language."
         else:
             more = f", over {score['tokens']:,} tokens" if "tokens" in score else ""
+            more = f", by the scorer '{score['scorer']}'" if score.get("scorer") else more
             if score.get("hits"):
                 example = f"{score['evaluation_set']}#{score['example']}"
                 passages = "passage" if score["hits"] == 1 else "passages"

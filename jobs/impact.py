@@ -36,7 +36,16 @@ from resources.settings import Profile
 Place = tuple[str, str]
 """An asset and its partition, '' where it has none."""
 
-ROW_PER_DOCUMENT = {"documents", "decisions", "index", "toxicity", "perplexity", "contamination", "token_documents"}
+ROW_PER_DOCUMENT = {
+    "documents",
+    "decisions",
+    "buckets",
+    "index",
+    "toxicity",
+    "perplexity",
+    "contamination",
+    "token_documents",
+}
 """Parts that have a row for every document."""
 
 

@@ -5,7 +5,6 @@ as a process of its own, with the same text, settings and memory.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,14 @@ NAME = f"lmplz of kenlm {VERSION}"
 PROGRAM = ENVIRONMENTS / f"kenlm-{VERSION}/build/bin/lmplz"
 SETTINGS = ("--order", "5", "--prune", "0", "0", "1", "--discount_fallback")
 """As the stage trains: n-grams of three and more words that were seen once are left out."""
+
+_MEASURED = """
+import json, resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, capture_output=True)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps({"cpu_seconds": used.ru_utime + used.ru_stime, "megabytes": used.ru_maxrss * 1024 / 1e6}))
+"""
+"""Run from a small process: the peak of a program counts from what the process that started it held."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,7 @@ def build() -> None:
 def theirs(text: Path, arpa: Path, megabytes: int) -> Training:
     """Have lmplz train on a file, a document per line, of words that are cut, and write an ARPA file."""
     command = [str(PROGRAM), *SETTINGS, "-S", f"{megabytes}M", "-T", str(arpa.parent), "--text", str(text)]
-    with Path(os.devnull).open("wb") as nowhere:
-        process = subprocess.Popen([*command, "--arpa", str(arpa)], stdout=nowhere, stderr=nowhere)
-        _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"{NAME} ended with {os.waitstatus_to_exitcode(status)}")
-    return Training(used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e6)
+    return Training(**json.loads(done(sys.executable, "-c", _MEASURED, *command, "--arpa", str(arpa))))
 
 
 def ours(text: Path, folder: Path, megabytes: int) -> Training:

@@ -5,7 +5,6 @@ model in the folder, and prints what it took as JSON (`lmplz.Training`); compile
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pyarrow as pa
 
 from pipelines.filters.ngram_training import NgramTrainer
 
-BYTES_AT_ONCE = 4_000_000
+BYTES_AT_ONCE = 1_000_000
 
 
 def main(text: Path, folder: Path, megabytes: float) -> None:
@@ -39,7 +38,9 @@ def _documents(text: Path) -> Iterator[pa.Array]:
 
 
 def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Of this process, since its program began (Linux)."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.filters.ngram_counts import word_bits
 from pipelines.filters.ngram_model import NgramModel
 from pipelines.filters.ngram_scoring import BEGIN, END, SPECIAL_WORDS, UNKNOWN, longer_hash
 from pipelines.filters.ngram_table import write_model
@@ -33,7 +34,7 @@ def write_arpa(model: NgramModel, path: Path) -> None:
     """Write the model to a file, gzipped where the name ends in .gz. Words are those of the vocabulary: folded ones for
     a model that was trained here, so that a program that scores with the file must cut and fold words the same way."""
     counts = model.facts["ngrams"]
-    bits = (len(model.vocabulary) - 1).bit_length()
+    bits = word_bits(len(model.vocabulary))
     hashes = hashes_of(model.vocabulary)
     with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
         file.write(b"\\data\\\n")
@@ -80,7 +81,7 @@ def read_arpa(path: Path, words: Literal["white space", "folded"] = "white space
         reader = _Reader(path, file)
         levels = reader.levels()
     vocabulary = reader.vocabulary
-    bits = (len(vocabulary) - 1).bit_length()
+    bits = word_bits(len(vocabulary))
     if bits * len(levels) > KEY_BITS:
         raise ValueError(f"{path}: {len(levels)}-grams of {len(vocabulary):,} words are more than a model can hold")
     _complete(levels, hashes_of(vocabulary), path)

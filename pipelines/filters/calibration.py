@@ -41,6 +41,10 @@ def _content(wanted: CalibrationParams) -> bytes:
         ) from None
 
 
+SHARD_ROWS = 1000
+"""Texts of one shard of the sample."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """Texts, and whether people call them toxic."""
@@ -106,13 +110,13 @@ def _records(data: bytes) -> list[dict[str, Any]]:
 
 
 def sample_task(wanted: CalibrationParams, sha256: str) -> Task:
-    """The task that stores a sample as a shard of documents, so that it is scored as they are."""
+    """The task that stores a sample as shards of documents, so that it is scored as they are."""
     params = wanted.model_dump(mode="json", include={"text", "label", "toxic", "language"}) | {"sha256": sha256}
     return Task(make_sample, "filters.toxicity.sample", VERSION, params, payload=(wanted, sha256))
 
 
 def make_sample(inputs: Inputs, payload: tuple[CalibrationParams, str]) -> Iterable[Made]:
-    """The task of the sample: part "documents"; what people call each text stands in its metadata."""
+    """The task of the sample: part "documents", in shards; what people call each text stands in its metadata."""
     wanted, sha256 = payload
     sample = read_sample(wanted, sha256)
     count = len(sample.texts)
@@ -126,7 +130,9 @@ def make_sample(inputs: Inputs, payload: tuple[CalibrationParams, str]) -> Itera
         "license": [None] * count,
         "metadata": [json.dumps({"toxic": toxic}) for toxic in sample.toxic],
     }
-    yield "documents", pa.table(columns, schema=DOCUMENTS)
+    table = pa.table(columns, schema=DOCUMENTS)
+    for at in range(0, count, SHARD_ROWS):
+        yield "documents", table.slice(at, SHARD_ROWS)
 
 
 def labels_of(sample: pa.Table) -> npt.NDArray[np.bool_]:

@@ -30,7 +30,9 @@ class RemoteParams(Params):
     """A scorer on the network that speaks as Google's Perspective does. It reads what no neural model knows."""
 
     url: str | None = Field(
-        default=None, pattern=r"^https?://", description="where a text is sent, without a key; null: there is none"
+        default=None,
+        pattern=r"^https?://[^@?\s]+$",
+        description="where a text is sent, without a key; null: there is none",
     )
     languages: list[str] = Field(default=[], description="ISO 639 codes of the languages that it knows")
     attributes: list[str] = Field(

@@ -6,7 +6,7 @@ measured. What that costs stands in `assets/worth.py`: quantities are kept here,
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
@@ -21,7 +21,7 @@ import xxhash
 
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine, start_worker
-from pipelines.engines.task import Inputs, Stats, Task
+from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters.calibration import read_sample, sample_hash
 from pipelines.filters.cascade_params import CalibrationParams, RemoteParams
 from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
@@ -179,7 +179,7 @@ class _Measuring:
     most: int
 
 
-def measure(inputs: Inputs, payload: _Measuring) -> Any:
+def measure(inputs: Inputs, payload: _Measuring) -> Iterable[Made]:
     """The task of one filter: stats alone. It works in a process of its own, so that its memory can be told."""
     known, new = halves(payload)
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver"), initializer=start_worker) as alone:
@@ -236,7 +236,7 @@ def _measured(contestant: Contestant, known: Half, new: Half, language: str, sto
         "bytes": int(text_bytes(pa.array(new.texts, pa.large_string())).sum()),
         "toxic": int(toxic.sum()),
         "unscored": int(np.isnan(scores[1]).sum()),
-        "threshold": threshold,
+        "threshold": threshold if (scores[0] <= threshold).any() else None,  # None: it is best to drop everything
         **{name: asdict(one) if one else None for name, one in estimates.items()},
         "usage": used.record(),
         "peak_memory_bytes": own_peak_bytes(),

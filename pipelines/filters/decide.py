@@ -30,7 +30,7 @@ from pipelines.filters.perplexity_rules import (
     refuse_other_models,
 )
 from pipelines.filters.thresholds import Ruled, threshold_counts
-from pipelines.filters.toxic import refuse_unlisted, toxic
+from pipelines.filters.toxic import other_threshold, refuse_unlisted, toxic
 from pipelines.histograms import (
     CONTAMINATION_EDGES,
     PERPLEXITY_EDGES,
@@ -130,8 +130,10 @@ def filter_documents(
         documents, DECISIONS.empty_table(), judged, unbucketed, nobody, nobody, cut(documents, []), limits
     )
     stats = added([nothing, *(result.stats for result in results)])
+    note = other_threshold(toxicity_scores, limits.max_toxicity)
     parts = {name: Part("table", ()) for name in ("documents", "decisions", "buckets")}
-    return Draft({**parts, **join_parts([result.parts for result in results])}, {**stats, "limits": _as_json(limits)})
+    parts |= join_parts([result.parts for result in results])
+    return Draft(parts, {**stats, **note, "limits": _as_json(limits)})
 
 
 def limits_of(config: FilterParams, perplexity_model: Dataset) -> Limits:

@@ -151,7 +151,12 @@ def read_shard(inputs: Inputs, payload: NeuralExpert) -> Iterable[Made]:
         yield Stats({"out_of_memory": payload.batch_tokens})
         return
     yield "toxicity_labels", labels
-    yield Stats({"counts": {"neural": {payload.name: {name: facts[name] for name in _COUNTS if name in facts}}}})
+    yield Stats(
+        {
+            "documents": facts["documents"],
+            "counts": {"neural": {payload.name: {name: facts[name] for name in _COUNTS if name in facts}}},
+        }
+    )
 
 
 _COUNTS = ("windows", "tokens", "padding", "batches")
@@ -200,7 +205,9 @@ class RemoteExpert:
                     file.write(json.dumps([int(open_rows[number]), row]) + "\n")
                     file.flush()
 
-            scores[open_rows] = scorer.score(passages.take(pa.array(open_rows)).to_pylist(), languages[open_rows], keep)
+            scores[open_rows] = scorer.score(
+                passages.take(pa.array(open_rows)).to_pylist(), languages[open_rows].tolist(), keep
+            )
         answered = ~np.isnan(scores)
         highest = np.fmax.reduceat(scores, first[:-1], axis=0)
         sums = np.add.reduceat(np.where(answered, scores, 0.0), first[:-1], axis=0)
@@ -226,7 +233,8 @@ def ask_shard(inputs: Inputs, payload: RemoteExpert) -> Iterable[Made]:
     """The task of the remote scorer on one shard: part "toxicity_labels". What was answered before an end that was not
     meant is kept in the store's scratch, so that it is not paid for twice."""
     folder = inputs.store.scratch(digest(["filters.toxicity.remote", payload.identity, inputs.objects]))
-    labels, counts = payload.read(sent(inputs), folder / "answers.jsonl")
+    documents = sent(inputs)
+    labels, counts = payload.read(documents, folder / "answers.jsonl")
     yield "toxicity_labels", labels
-    yield Stats({"counts": counts})
+    yield Stats({"documents": documents.num_rows, "counts": counts})
     shutil.rmtree(folder, ignore_errors=True)

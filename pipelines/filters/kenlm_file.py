@@ -25,7 +25,7 @@ from pipelines.filters.likelihood import SCORING_VERSION, Likelihoods, score_tab
 from pipelines.filters.ngram_folds import bytes_of_words
 from pipelines.filters.ngram_scoring import SPECIAL_WORDS
 from pipelines.filters.params import PerplexityParams
-from pipelines.filters.words import folded_words, language_model_alphabet
+from pipelines.filters.words import ABSENT, ALONE, PART_SHIFT, WORD, language_model_alphabet
 from pipelines.pretrained import ModelError, file_hash
 from pipelines.store import digest
 
@@ -33,6 +33,7 @@ OWN_READER = "arpa.py"
 _BINARY = b"mmap lm http://kheafield.com/code"
 """How binary files of KenLM begin."""
 _SPECIAL = frozenset(word.encode() for word in SPECIAL_WORDS)
+_WHITE_SPACE = re.compile(r"[ \t\n\r\v\f]")
 _UNKNOWN = SPECIAL_WORDS[0].encode()
 
 
@@ -131,22 +132,31 @@ def likelihoods(model: KenlmFile, reader: str, texts: pa.ChunkedArray, max_token
 
 def _score(opened: "Sentences", cutter: "Cutter", text: str, by_line: bool, max_tokens: int) -> tuple[float, int, int]:
     """Log10 probability, tokens, and bytes read of one text. Lines without a word are passed over."""
-    total, tokens, begin, read = 0.0, 0, 0, 0
-    for line in text.split("\n") if by_line else [text]:
-        words, room = cutter.words(line), max_tokens - tokens
-        if words and not room:
-            return total, tokens, read
-        if words:
-            cut = words[:room]
-            whole = len(words) + by_line <= room
-            known = b" ".join(_UNKNOWN if word in _SPECIAL else word for word in cut).decode()
-            total += opened.score(known, bos=True, eos=by_line and whole)
-            tokens += len(cut) + (by_line and whole)
-            read = begin + (len(line.encode()) if whole else cutter.reach(line, len(cut)))
-            if not whole:
-                return total, tokens, read
-        begin += len(line.encode()) + 1
+    total, tokens, read = 0.0, 0, 0
+    lines = text.split("\n") if by_line else [text]
+    for number, line in enumerate(lines):
+        sentence, room = cutter.sentence(line), max_tokens - tokens
+        words = sentence.encode().split()
+        if not words:
+            continue
+        if not room:
+            return total, tokens, _bytes_before(lines, read) - 1
+        whole = len(words) + by_line <= room
+        if not whole:
+            words = words[:room]
+        if not whole or ("<" in sentence and not _SPECIAL.isdisjoint(words)):
+            sentence = b" ".join(_UNKNOWN if word in _SPECIAL else word for word in words).decode()
+        total += opened.score(sentence, bos=True, eos=by_line and whole)
+        tokens += len(words) + (by_line and whole)
+        read = number + 1
+        if not whole:
+            return total, tokens, _bytes_before(lines, number) + cutter.reach(line, len(words))
     return total, tokens, len(text.encode())
+
+
+def _bytes_before(lines: Sequence[str], number: int) -> int:
+    """Bytes of the first so many lines, with the line breaks that end them."""
+    return sum(len(line.encode()) + 1 for line in lines[:number])
 
 
 class Sentences(Protocol):
@@ -193,8 +203,8 @@ def _open(model: KenlmFile, reader: str) -> Sentences:
 class Cutter(Protocol):
     """How a line becomes words."""
 
-    def words(self, line: str) -> list[bytes]:
-        """The words, UTF-8; no white space of ASCII stands in one."""
+    def sentence(self, line: str) -> str:
+        """The words, white space of ASCII between them."""
 
     def reach(self, line: str, count: int) -> int:
         """Bytes of the line up to the end of its count-th word."""
@@ -203,9 +213,9 @@ class Cutter(Protocol):
 class Whitespace:
     """Words stand between white space of ASCII, which is where KenLM's programs cut."""
 
-    def words(self, line: str) -> list[bytes]:
+    def sentence(self, line: str) -> str:
         """See `Cutter`."""
-        return line.encode().split()
+        return line
 
     def reach(self, line: str, count: int) -> int:
         """See `Cutter`."""
@@ -216,14 +226,27 @@ class Whitespace:
 class Folded:
     """Words as our own model reads them (`words.py`)."""
 
-    def words(self, line: str) -> list[bytes]:
+    def __init__(self) -> None:
+        self._characters = _FoldedCharacters()
+
+    def sentence(self, line: str) -> str:
         """See `Cutter`."""
-        return [word.encode() for word in folded_words(line.encode(), language_model_alphabet())]
+        return line.translate(self._characters)
 
     def reach(self, line: str, count: int) -> int:
         """See `Cutter`."""
         data = np.frombuffer(line.encode(), np.uint8)
         return int(bytes_of_words(data, 0, len(data), language_model_alphabet(), count))
+
+
+class _FoldedCharacters(dict[int, str]):
+    """What each character becomes in a sentence of folded words, as `str.translate` asks for it: filled as it asks."""
+
+    def __missing__(self, code_point: int) -> str:
+        entry = int(language_model_alphabet()[code_point])
+        part, folded = entry >> PART_SHIFT << PART_SHIFT, chr(entry & (WORD - 1))
+        self[code_point] = {WORD: folded, ALONE: f" {folded} ", ABSENT: ""}.get(part, " ")
+        return self[code_point]
 
 
 class Pieces:
@@ -237,10 +260,10 @@ class Pieces:
         except Exception as error:  # noqa: BLE001 - the library raises Exception itself
             raise ModelError(f"perplexity: {path} (kenlm.tokenizer) is no tokenizer.json: {error}") from None
 
-    def words(self, line: str) -> list[bytes]:
-        """See `Cutter`. A piece that is nothing but white space stands as U+2581, as SentencePiece writes it."""
+    def sentence(self, line: str) -> str:
+        """See `Cutter`. White space in a piece stands as U+2581, as SentencePiece writes it."""
         pieces = self._tokenizer.encode(line, add_special_tokens=False).tokens
-        return [re.sub(rb"\s", "▁".encode(), piece.encode()) for piece in pieces]
+        return " ".join(_WHITE_SPACE.sub("▁", piece) for piece in pieces)
 
     def reach(self, line: str, count: int) -> int:
         """See `Cutter`."""

@@ -62,8 +62,8 @@ class NeuralParams(Params):
     runtime: Literal["torch", "onnx"] = Field(
         default="torch", description="'onnx': exported when it is opened, and run by ONNX Runtime"
     )
-    threads: int | None = Field(
-        default=None, ge=1, le=1024, description="threads of a CPU; null: as many as torch chooses"
+    threads: int = Field(
+        default=1, ge=1, le=1024, description="threads of a CPU in each worker; workers fill the cores by themselves"
     )
 
     @model_validator(mode="after")

@@ -59,12 +59,12 @@ def replicas(model: Any, places: list[str], params: NeuralParams) -> list[Replic
 
 
 @contextmanager
-def torch_threads(count: int | None) -> Iterator[None]:
-    """Torch with so many threads of the CPU; None: as it is. They are the whole process's, so they are given back."""
+def torch_threads(count: int) -> Iterator[None]:
+    """Torch with so many threads of the CPU. They are the whole process's, so they are given back."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
+    torch.set_num_threads(count)
     try:
         yield
     finally:
@@ -137,7 +137,7 @@ def _quantized(model: Any) -> Any:
 # -- ONNX Runtime -------------------------------------------------------------------------------------------------
 
 
-def _sessions(model: Any, places: list[str], threads: int | None, *, quantize: bool) -> list[Replica]:
+def _sessions(model: Any, places: list[str], threads: int, *, quantize: bool) -> list[Replica]:
     """The model, exported once, in a session on each device. The files are gone when the sessions hold it."""
     import onnxruntime
 
@@ -148,7 +148,7 @@ def _sessions(model: Any, places: list[str], threads: int | None, *, quantize: b
             "device to 'cpu' or runtime to 'torch'"
         )
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads or 0
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3
     made: list[Replica] = []
     with tempfile.TemporaryDirectory(prefix="onnx-") as name, _quiet():

@@ -19,6 +19,11 @@ from pipelines.filters.sorted_rows import Rows, Sorter, leading_bits
 _BEGIN = np.uint64(BEGIN)
 
 
+def word_bits(vocabulary_size: int) -> int:
+    """Length of a word's field in a key."""
+    return (vocabulary_size - 1).bit_length()
+
+
 def windows(ids: Iterable[npt.NDArray[np.int32]], order: int, bits: int) -> Iterator[Rows]:
     """A row per known word but BEGIN: the word and those before it, up to the order, the beginning or an unknown one;
     payload 1."""

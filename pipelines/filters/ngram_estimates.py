@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.filters.ngram_counts import Counts, added, windows, word_of
+from pipelines.filters.ngram_counts import Counts, added, windows, word_bits, word_of
 from pipelines.filters.ngram_scoring import BEGIN, UNKNOWN
 from pipelines.filters.sorted_rows import KEY_BITS, Rows, Sorter, Spool, in_step, leading_bits
 
@@ -57,7 +57,7 @@ def estimate(
     n-grams of three and more words seen less often are dropped once they counted; what they weighed goes to the
     backoff. Memory: what the sorter was given, and some 100 bytes per word of the vocabulary.
     """
-    bits = (vocabulary_size - 1).bit_length()
+    bits = word_bits(vocabulary_size)
     if bits * order > KEY_BITS:
         raise ValueError(
             f"{order}-grams of {vocabulary_size:,} different words are too many to be told apart: lower the order or "
@@ -93,7 +93,7 @@ def with_logarithms(rows: Rows) -> Rows:
     """The rows with the natural logarithms of their two payloads, in place."""
     payload = rows.view(np.float32)[:, 4:]
     with np.errstate(divide="ignore"):  # <s> never follows anything: its logarithm is minus infinity
-        np.log(payload, out=payload)
+        payload[:] = np.log(payload.astype(np.float64))  # float32: its last bits depend on the processor
     return rows
 
 

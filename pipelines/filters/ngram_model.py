@@ -36,7 +36,7 @@ class NgramModel:
 
     table: uint64[slots, 2], of each length a hash table with linear probing, one after the other. Column 0 is the key
     (`key_of`), 0 where the slot is empty; column 1 holds two float32: natural logarithms of probability and backoff.
-    A key of 64 bits stands for the n-gram: that any two of ten million share one has a probability of 3e-6.
+    A key of 63 bits stands for the n-gram: that any two of ten million share one has a probability of 5e-6.
     ngrams: uint64[n, 2], all n-grams of two and more words, as `ngram_estimates.py` writes them, length by length.
     layout: int64[order, 2], of each length, where its slots begin in the table and how many of them are homes.
     vocabulary: the words by id. facts: order, counts, discounts; "words": how a text is cut, "folded" or at "white

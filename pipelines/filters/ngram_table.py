@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.filters.ngram_counts import word_bits
 from pipelines.filters.ngram_model import FILE_NAMES, description
 from pipelines.filters.ngram_scoring import home_of, key_of, longer_hash
 from pipelines.filters.sorted_rows import Rows, Sorter
@@ -32,7 +33,7 @@ def write_model(
     """
     paths = [folder / name for name in FILE_NAMES]
     hashes, layout = hashes_of(vocabulary), []
-    bits = (len(vocabulary) - 1).bit_length()
+    bits = word_bits(len(vocabulary))
     with _ArrayFile(paths[0]) as table, _ArrayFile(paths[1]) as listed:
         for n, (rows_of_length, count) in enumerate(zip(ngrams, facts["ngrams"], strict=True), start=1):
             homes = count * 3 // 2 + 1

@@ -51,12 +51,15 @@ class RemoteScorer:
         self,
         params: RemoteParams,
         count: Callable[[], None],
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if params.url is None:
             raise ValueError("toxicity: no remote scorer is set; give toxicity.remote.url")
-        self._params, self._count, self._sleep, self._clock = params, count, sleep, clock
+        self._params, self._count, self._clock = params, count, clock
+        self._ended = threading.Event()
+        """Set when one text has failed, or the work is interrupted: who sleeps wakes, and nothing more is sent."""
+        self._sleep = sleep or self._ended.wait
         self._url: str = params.url
         self._headers: dict[str, str] = {}
         if params.key_variable is not None:
@@ -80,11 +83,13 @@ class RemoteScorer:
         Raises `RemoteError` when the service does not answer after all tries, refuses the key, or refuses every text.
         """
         self.refusals: list[str] = []
+        self._ended.clear()
         self._failure: Exception | None = None
         with ThreadPoolExecutor(self._params.connections, thread_name_prefix="remote") as pool:
             try:
                 rows = list(pool.map(partial(self._kept, keep), range(len(texts)), texts, languages))
             except BaseException:
+                self._ended.set()
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         if len(texts) >= ALL_REFUSED and len(self.refusals) == len(texts):
@@ -101,6 +106,7 @@ class RemoteScorer:
             row = self._ask(text, language)
         except Exception as error:
             self._failure = self._failure or error
+            self._ended.set()
             raise
         if keep is not None:
             keep(number, row)
@@ -112,8 +118,8 @@ class RemoteScorer:
             if number:
                 self._sleep(self._pause)
             self._keep_pace()
-            if self._failure is not None:  # of another text: the work ends, so nothing more is paid for
-                raise self._failure
+            if self._ended.is_set():
+                raise self._failure or RemoteError("the work was interrupted")
             self._pause = self._params.backoff_seconds * 2**number
             try:
                 answer = self._post(text, language)

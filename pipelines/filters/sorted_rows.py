@@ -118,7 +118,7 @@ class Sorter:
     def _merged(
         self, runs: Spool, ends: list[int], bits: int, tie_bits: int, combine: Callable[[Rows], Rows]
     ) -> Iterator[Rows]:
-        at_once = max(_LEAST_ROWS, self.block_rows // (2 * len(ends)))
+        at_once = max(_LEAST_ROWS, self.block_rows // (3 * len(ends)))
         streams = [runs.read(at_once, start, stop) for start, stop in itertools.pairwise(ends)]
         for parts in in_step(streams, bits + tie_bits):
             rows = np.concatenate(parts)

@@ -33,6 +33,18 @@ def toxic(documents: pa.Table, scores: pa.ChunkedArray, sentences: pa.Table | No
         return Verdict(value, value > limit, cuts, unit="sentences")
 
 
+def other_threshold(toxicity_scores: Dataset, limit: float | None) -> dict[str, str]:
+    """A note for the stats where the limit is not the threshold that the band of the scores was chosen for."""
+    for version in toxicity_scores.versions:
+        threshold = version.stats.get("band", {}).get("threshold")
+        if limit is not None and threshold not in (None, limit):
+            return {
+                "toxicity_limit": f"max_toxicity {limit:g} is not the neural_threshold {threshold:g} that the band was "
+                "made for: where the screen decided alone its own order stands, which no model has looked at"
+            }
+    return {}
+
+
 def refuse_unlisted(toxicity_scores: Dataset, limit: float) -> None:
     """Raise `ValueError` unless every sentence above the limit is listed."""
     for version in toxicity_scores.versions:

@@ -60,7 +60,8 @@ def score_toxicity(unique_documents: Dataset, config: ToxicityParams, engine: En
     if shards:
         stage = _Stage.begin(config, engine)
         band, told, sample = stage.band()
-        parts |= {} if sample is None else {"calibration": sample.files()}
+        files = [file for one in sample for file in one.files()]
+        parts |= {"calibration": Part("files", tuple(files))} if files else {}
         stage.screen(shards)
         stage.read(shards, band)
         stage.decide(shards, band)
@@ -98,13 +99,11 @@ class _Shard:
     parts: dict[str, Part] = field(default_factory=dict)
     counts: dict[str, Any] = field(default_factory=dict)
 
-    def files(self) -> Part:
+    def files(self) -> list[Shard]:
         """The documents and what was said of them, as files that a dataset can hold beside its own tables."""
-        shards = [Shard(self.object, self.bytes, self.rows, "documents")]
-        named = [(name, shard) for name, part in self.parts.items() for shard in part.shards]
-        for number, (name, shard) in enumerate(named):
-            shards.append(replace(shard, name=f"{name}.{number}"))
-        return Part("files", tuple(shards))
+        own = [Shard(self.object, self.bytes, self.rows, "documents")]
+        said = [replace(shard, name=name) for name, part in self.parts.items() for shard in part.shards]
+        return [replace(shard, name=f"{shard.name}.{shard.object[:12]}") for shard in own + said]
 
     def take(self, result: Result, part: str, counts: dict[str, Any]) -> str:
         """Note what a task made: it goes into the dataset. Gives the object."""
@@ -184,38 +183,43 @@ class _Stage:
         for shard, result in zip(shards, self.engine.map(tasks), strict=True):
             shard.screened = shard.take(result, "toxicity_screen", {"bytes_in": result.stats["bytes_in"]})
 
-    def band(self) -> tuple[Band | None, dict[str, Any], _Shard | None]:
+    def band(self) -> tuple[Band | None, dict[str, Any], list[_Shard]]:
         """The band, what is to be told of it, and the sample that it was chosen from. None where no expert is beside
         the screen."""
-        config, sample = self.config, None
+        config = self.config
+        sample: list[_Shard] = []
         if config.calibration.path is not None:
             sha256 = sample_hash(config.calibration)
             made = self.engine.map([sample_task(config.calibration, sha256)])[0]
-            [stored] = made.parts["documents"].shards
-            sample = _Shard(stored.object, stored.bytes, stored.rows)
-            self.screen([sample])
-            self.read([sample], Band(0.0, 1.0, config.neural_threshold))
+            sample = [_Shard(one.object, one.bytes, one.rows) for one in made.parts["documents"].shards]
+            self.screen(sample)
+            self.read(sample, Band(0.0, 1.0, config.neural_threshold))
             choice = self._chosen(sample)
             low, high, told = choice.low, choice.high, {"band_on_sample": choice.record() | {"sample_sha256": sha256}}
         elif config.band is not None:
             (low, high), told = config.band, {}
         else:
-            return None, {}, None
+            return None, {}, []
         band = Band(low, high, config.neural_threshold)
         return band, {"band": {"low": low, "high": high, "threshold": band.threshold}, **told}, sample
 
-    def _chosen(self, sample: _Shard) -> Choice:
-        store, wanted = self.engine.store, self.config.calibration
-        models = [read_table(store, labels) for name, (_, labels) in sample.said.items() if name != REMOTE]
+    def _chosen(self, sample: Sequence[_Shard]) -> Choice:
+        wanted = self.config.calibration
+
+        def whole(objects: Iterable[str]) -> pa.Table:
+            return pa.concat_tables([read_table(self.engine.store, name) for name in objects])
+
+        models = [name for name in sample[0].said if name != REMOTE]
         if not models:
             raise ValueError(
                 f"toxicity: no neural model knows {wanted.language}, the language of the calibration sample, so no "
                 "band can be chosen; correct toxicity.calibration.language, or set toxicity.band"
             )
-        said = np.stack([verdict_of(labels, VERDICTS)[0] for labels in models], axis=1)
+        labels = [whole(shard.said[name][1] for shard in sample) for name in models]
+        said = np.stack([verdict_of(one, VERDICTS)[0] for one in labels], axis=1)
         expert = pooled(said, self.config.neural_decision) > self.config.neural_threshold
-        cheap = cheap_of(read_table(store, sample.screened)).worst
-        toxic = labels_of(read_table(store, sample.object, ["metadata"]))
+        cheap = cheap_of(whole(shard.screened for shard in sample)).worst
+        toxic = labels_of(whole(shard.object for shard in sample))
         return choose_band(cheap, expert, toxic, wanted.target_recall, wanted.target_precision)
 
     def read(self, shards: Sequence[_Shard], band: Band | None) -> None:

@@ -135,7 +135,7 @@ def test_scores_are_told_with_their_limits(milled, explain, facts) -> None:
 
     assert scores["toxicity"]["toxicity"] > scores["toxicity"]["max"] == 0.95
     assert scores["perplexity"]["tokens"] > 0
-    assert "Toxicity: 1 (passes at most 0.95)." in explain(milled, "#insult")
+    assert "Toxicity: 1 (passes at most 0.95), by the scorer 'screen'." in explain(milled, "#insult")
     assert facts(milled, "#near-copy")["scores"] == {}
 
 

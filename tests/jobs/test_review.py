@@ -10,6 +10,8 @@ import pytest
 
 from jobs.command import main
 from pipelines.costs.ledger import Ledger
+from pipelines.filters.calibration import read_sample
+from pipelines.filters.cascade_params import CalibrationParams
 from resources.settings import load_profile
 from tests.jobs.corpus import INSULT, make_profile
 
@@ -145,6 +147,7 @@ def test_the_labelled_texts_can_calibrate_the_cascade(labelled: Path, tmp_path: 
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len(lines) == len(rows_of(labelled)) - 1  # without the one on which they disagree
     assert [line["text"] for line in lines if line["label"]] == [INSULT.strip()]  # whole, though the file may cut it
+    assert sum(read_sample(CalibrationParams(path=str(path))).toxic) == 1
     assert "is there already" in corpusmill("review", "import", labelled, "--calibration", path, fails=True)
 
 

@@ -1,4 +1,4 @@
-"""ARPA files: read, they score as kenlm does; written and read, a model is the same; broken ones are refused by line."""
+"""ARPA files: read, they score as by kenlm; written and read, a model is the same; broken ones are refused by line."""
 
 import gzip
 import math

@@ -202,9 +202,11 @@ def test_the_table_has_dollars_of_the_price_book() -> None:
     }
 
     told = row("screen", found, {"documents": 7, "bytes": 20_000}, book)
+    useless = row("dice", {**found, "threshold": None}, {"documents": 7, "bytes": 20_000}, book)
 
     assert usd_per_million(found, book) == book.core_hour.usd * 10_000
     assert told["$ for 7 documents"] == "0.0892"  # twice the bytes of the sample
+    assert (told["threshold"], useless["threshold"]) == ("0.5", "none: everything goes")
     assert (told["ms per document"], told["peak MB"], told["F1"]) == ("100", "250", "0.800 (0.700 to 0.900)")
     shown = worth_metadata({"measured": {"screen": found}, "corpus": {"documents": 7, "bytes": 20_000}}, book)
     assert "plot/F1 by dollars per million documents" in shown

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.dataset import Dataset
 from pipelines.engines.local import Engine
@@ -17,6 +19,7 @@ from pipelines.filters.likelihood import score_table
 from pipelines.filters.ngram_training import NgramTrainer
 from pipelines.filters.params import PerplexityParams
 from pipelines.filters.perplexity import score_perplexity, train_perplexity
+from pipelines.filters.words import folded_words, language_model_alphabet
 from pipelines.pretrained import ModelError
 from pipelines.store import Store
 from tests.pipelines.filters.corpus import documents, published
@@ -122,18 +125,26 @@ def test_words_of_a_text_that_look_like_marks_are_unknown_words(arpa: Path) -> N
 def test_how_text_can_be_cut(tmp_path: Path) -> None:
     import tokenizers
 
-    line = "Zwei  Kätzchen, 2 Räder"
-    assert Whitespace().words(line) == [b"Zwei", "Kätzchen,".encode(), b"2", "Räder".encode()]
-    assert Folded().words("Zwei  Kätzchen, 22") == [b"zwei", "kätzchen".encode(), b",", b"00"]
-    assert [Whitespace().reach(line, n) for n in (1, 2, 3)] == [4, 16, 18]
+    line = "Zwei  Kätzchen, 22 Räder"
+    assert Whitespace().sentence(line).split() == ["Zwei", "Kätzchen,", "22", "Räder"]
+    assert Folded().sentence(line).split() == ["zwei", "kätzchen", ",", "00", "räder"]
+    assert [Whitespace().reach(line, n) for n in (1, 2, 3)] == [4, 16, 19]
     assert [Folded().reach(line, n) for n in (1, 2, 3)] == [4, 15, 16]
     tokenizer = tokenizers.SentencePieceBPETokenizer()
     tokenizer.train_from_iterator([line], vocab_size=20, show_progress=False)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     pieces = Pieces(tmp_path / "tokenizer.json")
-    words = pieces.words("Räder 2")
-    assert b"".join(words).decode() == "▁Räder▁2"
+    words = pieces.sentence("Räder 2").split(" ")
+    assert "".join(words) == "▁Räder▁2"
     assert pieces.reach("Räder 2", len(words)) == len("Räder 2".encode())
+
+
+@given(st.text())
+def test_folded_words_are_those_of_our_own_model(line: str) -> None:
+    line = line.encode("utf-8", "ignore").decode()
+    assert Folded().sentence(line).encode().split() == [
+        word.encode() for word in folded_words(line.encode(), language_model_alphabet())
+    ]
 
 
 @pytest.fixture

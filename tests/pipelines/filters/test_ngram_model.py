@@ -172,6 +172,20 @@ def test_texts_are_scored_up_to_the_token_limit_and_empty_ones_not_at_all() -> N
     assert scores[0] == pytest.approx(math.log(after(model)["a"]) + math.log(after(model, "a")["b"]), abs=1e-6)
 
 
+@pytest.mark.parametrize(("max_tokens", "end"), [(10**6, False), (10**6, True), (7, False), (7, True)])
+def test_each_text_scores_as_it_does_alone(max_tokens: int, end: bool) -> None:
+    """Words are scored in batches that go on from text to text: short texts, empty ones, one of many batches."""
+    pieces = paragraphs("alice_11.txt", 300)
+    model = trained(pieces[:50], max_vocabulary=300)
+    texts = [*pieces[50:60], "", "alice", "".join(pieces[60:100]), "", *pieces[100:110]]
+    together = model.score(pa.array(texts), max_tokens, end=end)
+    alone = [model.score(pa.array([text]), max_tokens, end=end) for text in texts]
+    assert [pair.tolist() for pair in together] == [[pair[i][0] for pair in alone] for i in (0, 1)]
+    by_word = [sum(p for _, p in model.word_log_probabilities(text, end=end)) for text in texts]
+    if max_tokens > 7:
+        assert together[0].tolist() == pytest.approx(by_word)
+
+
 def test_the_order_in_which_tables_arrive_changes_nothing_that_matters() -> None:
     """Two tables or one: the same counts, so the same bytes."""
     texts = ["one fish two fish", "red fish blue fish", "one two three"]

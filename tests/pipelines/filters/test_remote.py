@@ -132,6 +132,17 @@ def test_a_service_that_never_answers_ends_the_work_and_what_was_sent_is_counted
     assert asking.calls == 3
 
 
+def test_one_failure_ends_all_waiting_at_once() -> None:
+    """Given one text that is refused for good while others wait a minute for their next try."""
+    with serving(*[(429, {"Retry-After": "60"})] * 3, (403, {})) as service:
+        scorer = RemoteScorer(
+            RemoteParams(url=service.url, connections=4, requests_per_second=1e4, usd_per_call="0"), lambda: None
+        )
+        with pytest.raises(RemoteError, match="answers 403"):
+            scorer.score(["bad"] * 8, ["en"] * 8)
+    assert len(service.asked) == 4
+
+
 def test_nobody_there() -> None:
     asking = Asking(Service(url="http://127.0.0.1:9/none"), tries=2)
     with pytest.raises(RemoteError, match="gave no score in 2 tries, at last: ConnectionError"):

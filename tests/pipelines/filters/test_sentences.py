@@ -195,3 +195,14 @@ def test_two_rules_cut_one_document_once() -> None:
     assert left.details == {0: "1 sentences, 5 bytes cut; 1 paragraphs, 11 bytes cut", 1: "nothing else is left"}
     assert (left.bytes.tolist(), left.emptied.tolist()) == ([11, 9], [False, True])
     assert by_sentence.objects(left.emptied).tolist() == [False, True]
+
+
+def test_a_limit_that_the_band_was_not_made_for_is_told(store: Store, engine: Engine) -> None:
+    given = documents(store, [KIND])
+    made = scored(store, engine, given)[1]
+    only_scores = {"toxicity": made.version.parts["toxicity"]}  # else it would be the same version
+    cascaded = published(store, Draft(only_scores, {"band": {"threshold": 0.5}}), "toxicity_scores", "book")
+    assert "toxicity_limit" not in decided(store, engine, given, cascaded, max_toxicity=0.5)[0]
+    assert "toxicity_limit" not in decided(store, engine, given, made, max_toxicity=0.9)[0]
+    told = decided(store, engine, given, cascaded, max_toxicity=0.9)[0]["toxicity_limit"]
+    assert told.startswith("max_toxicity 0.9 is not the neural_threshold 0.5")

@@ -1,5 +1,6 @@
 """Rows sorted through files: as Python sorts them, whatever the memory."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -68,4 +69,4 @@ def test_streams_are_read_in_step_with_all_rows_of_one_key_in_one_round(
         for part, so_far in zip(parts, read, strict=True):
             so_far += [key for key, _ in pairs(part)]
     assert read == [sorted(numbers) for numbers in lists]
-    assert all(max(before) < min(after) for before, after in zip(seen, seen[1:], strict=False))
+    assert all(max(before) < min(after) for before, after in itertools.pairwise(seen))
