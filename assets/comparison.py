@@ -6,7 +6,8 @@ from pipelines.engines.local import Engine
 from pipelines.filters import comparison
 from pipelines.filters.comparison import compare_filters
 from pipelines.filters.comparison_params import ComparisonParams
-from pipelines.filters.params import PerplexityParams, ToxicityParams
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.toxicity.params import ToxicityParams
 from resources.similarity import simhash_similarity
 
 

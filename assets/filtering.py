@@ -3,12 +3,20 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
-from pipelines.filters import calibration, contamination, decide, experts, likelihood, ngram_folds, perplexity, toxicity
-from pipelines.filters.contamination import score_contamination
+from pipelines.filters import decide
+from pipelines.filters.contamination import stage as contamination
+from pipelines.filters.contamination.params import ContaminationParams
+from pipelines.filters.contamination.stage import score_contamination
 from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import score_perplexity, train_perplexity
-from pipelines.filters.toxicity import score_toxicity
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity import likelihood, ngram_folds
+from pipelines.filters.perplexity import stage as perplexity
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
+from pipelines.filters.toxicity import calibration, experts
+from pipelines.filters.toxicity import stage as toxicity
+from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NOTHING_BEYOND, ROWS_BALANCE
 
 

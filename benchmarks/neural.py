@@ -4,7 +4,7 @@ list, which pads every text to the longest.
 Run `python -m benchmarks.neural [--quick] [--json]`. The model has BERT-base's shape, a WordPiece vocabulary of its
 size learned from the shared data, and random weights, because none can be had without a download: time does not depend
 on them. Figures are CPU seconds on one thread, since other work may share the machine. That the numbers are Detoxify's
-is tested in tests/pipelines/filters/test_neural.py.
+is tested in tests/pipelines/filters/toxicity/test_neural.py.
 """
 
 import csv
@@ -19,9 +19,9 @@ import torch
 from detoxify import Detoxify
 
 from benchmarks.harness import Measurement, main
-from pipelines.filters.neural import open_classifier
-from pipelines.filters.neural_params import NeuralParams
-from tests.pipelines.filters.checkpoint import Checkpoint, untrained_bert, write
+from pipelines.filters.toxicity.neural import open_classifier
+from pipelines.filters.toxicity.neural_params import NeuralParams
+from tests.pipelines.filters.toxicity.checkpoint import Checkpoint, untrained_bert, write
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"
 PEER = "Detoxify.predict, one call"

@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from benchmarks.harness import REPEATS, Measurement, main
 from benchmarks.peers import lmplz
-from pipelines.filters.arpa import read_arpa, write_arpa
-from pipelines.filters.ngram_model import FILE_NAMES, NgramModel
-from pipelines.filters.ngram_training import NgramTrainer
-from pipelines.filters.screen import extract_screen
+from pipelines.filters.perplexity.arpa import read_arpa, write_arpa
+from pipelines.filters.perplexity.ngram_model import FILE_NAMES, NgramModel
+from pipelines.filters.perplexity.ngram_training import NgramTrainer
+from pipelines.filters.toxicity.screen import extract_screen
 from pipelines.filters.words import folded_words, language_model_alphabet
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"

@@ -21,12 +21,12 @@ import numpy.typing as npt
 from benchmarks.harness import Measurement
 from pipelines.dataset import read_table
 from pipelines.engines.local import Engine
-from pipelines.filters.cascade_params import CalibrationParams
 from pipelines.filters.comparison import best_threshold, documents_of
-from pipelines.filters.neural_params import NeuralParams
-from pipelines.filters.params import FilterParams, ToxicityParams
+from pipelines.filters.params import FilterParams
 from pipelines.filters.statistics import Confusion, Estimate, auc, wilson
-from pipelines.filters.toxicity import score_toxicity
+from pipelines.filters.toxicity.neural_params import NeuralParams
+from pipelines.filters.toxicity.params import CalibrationParams, ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.store import Store
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data/toxicity"
@@ -224,7 +224,7 @@ def neural_is_here() -> bool:
 
 def neural(folder: Path, sets: dict[str, tuple[Labelled, Labelled]]) -> dict[str, dict[str, ToxicityParams]]:
     """The neural model on every text, and the cascade, whose band is chosen on the even rows of each set."""
-    from tests.pipelines.filters.checkpoint import trained_checkpoint
+    from tests.pipelines.filters.toxicity.checkpoint import trained_checkpoint
 
     trained = trained_checkpoint()
     model = NeuralParams(checkpoint=str(trained.path), huggingface_config_path=str(trained.config))

@@ -1,6 +1,6 @@
 """Causal language models of transformers, as folders: found, known by their content, and opened. Nothing is downloaded.
 
-What a model is used for stands in `pipelines/training/samples.py` and `pipelines/filters/causal.py`.
+What a model is used for stands in `pipelines/training/samples.py` and `pipelines/filters/perplexity/causal.py`.
 """
 
 import functools

@@ -176,8 +176,8 @@ TOXICITY_LABELS = pa.schema(
         DOC_ID,
         column("scorer", TEXT, "'neural:' and the model's name, or 'remote'"),
         column("label", TEXT, "label of the model, or attribute of the remote scorer"),
-        column("max", pa.float64(), "probability for the worst passage, 0 to 1; null: it could not be scored", nullable=True),
-        column("mean", pa.float64(), "mean over all passages; null: it could not be scored", nullable=True),
+        column("max", pa.float64(), "probability of the worst passage, 0 to 1; null: not to be scored", nullable=True),
+        column("mean", pa.float64(), "mean over all passages; null: not to be scored", nullable=True),
     ]
 )
 

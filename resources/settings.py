@@ -8,7 +8,10 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.clean.params import CleanParams
 from pipelines.dedup.params import DedupParams
 from pipelines.filters.comparison_params import ComparisonParams
-from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
+from pipelines.filters.contamination.params import ContaminationParams
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.health import CheckParams
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines.filters.ngram_training import NgramTrainer
+from pipelines.filters.perplexity.ngram_training import NgramTrainer
 
 BYTES_AT_ONCE = 1_000_000
 

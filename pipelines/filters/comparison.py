@@ -22,15 +22,15 @@ import xxhash
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine, start_worker
 from pipelines.engines.task import Inputs, Made, Stats, Task
-from pipelines.filters.calibration import read_sample, sample_hash
-from pipelines.filters.cascade_params import CalibrationParams, RemoteParams
 from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
-from pipelines.filters.experts import neural_experts
-from pipelines.filters.lexicon import lexicon_hash
-from pipelines.filters.params import PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import score_perplexity
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import score_perplexity
 from pipelines.filters.statistics import Confusion, auc
-from pipelines.filters.toxicity import score_toxicity
+from pipelines.filters.toxicity.calibration import read_sample, sample_hash
+from pipelines.filters.toxicity.experts import neural_experts
+from pipelines.filters.toxicity.lexicon import lexicon_hash
+from pipelines.filters.toxicity.params import CalibrationParams, RemoteParams, ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.gpus import open_gpus
 from pipelines.histograms import text_bytes
 from pipelines.overlay import Overlay

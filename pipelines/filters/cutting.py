@@ -1,6 +1,7 @@
 """What is cut out of documents that stay: the passages to which a rule of `decide.py` objects, instead of the document.
 
-Which passages those are is for the rule to say: `decontaminate.py` for paragraphs, `sentences.py` found the sentences.
+Which passages those are is for the rule to say: `contamination/rules.py` for paragraphs, `toxicity/rules.py` for
+sentences.
 """
 
 from collections import defaultdict

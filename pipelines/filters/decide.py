@@ -1,8 +1,7 @@
 """Stage `filtered_documents`: turns scores into decisions, and keeps the documents that pass.
 
-The scores come from `toxicity.py`, `perplexity.py` and `contamination.py`; nothing is scored here, so a changed
-threshold costs one reading of the documents. Rules that may cut a document instead stand in `toxic.py` and
-`decontaminate.py`.
+The scores come from the folders `toxicity`, `perplexity` and `contamination`; nothing is scored here, so a changed
+threshold costs one reading of the documents. Rules that may cut a document instead stand in their `rules.py`.
 """
 
 from collections.abc import Iterable
@@ -17,11 +16,10 @@ from pipelines.dataset import Dataset, Draft, Part, join_parts
 from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters import tallies
+from pipelines.filters.contamination.rules import contaminated
 from pipelines.filters.cutting import PASSAGE_COLUMNS, Cut, Verdict, cut
-from pipelines.filters.decontaminate import contaminated
 from pipelines.filters.params import FilterParams
-from pipelines.filters.perplexity import model_of, reference_of
-from pipelines.filters.perplexity_rules import (
+from pipelines.filters.perplexity.rules import (
     Bucketed,
     BucketLimits,
     bucket_table,
@@ -29,8 +27,9 @@ from pipelines.filters.perplexity_rules import (
     count_buckets,
     refuse_other_models,
 )
+from pipelines.filters.perplexity.stage import model_of, reference_of
 from pipelines.filters.thresholds import Ruled, threshold_counts
-from pipelines.filters.toxic import other_threshold, refuse_unlisted, toxic
+from pipelines.filters.toxicity.rules import other_threshold, refuse_unlisted, toxic
 from pipelines.histograms import (
     CONTAMINATION_EDGES,
     PERPLEXITY_EDGES,

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from assets.config import config_class, params_from
-from pipelines.filters.params import ToxicityParams
+from pipelines.filters.toxicity.params import ToxicityParams
 
 
 def cascade() -> ToxicityParams:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.jobs.corpus import make_profile
 from tests.jobs.test_chain import Mill, reason
-from tests.pipelines.filters.perspective import serving
+from tests.pipelines.filters.toxicity.perspective import serving
 
 pytestmark = pytest.mark.slow
 

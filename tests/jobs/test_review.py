@@ -10,8 +10,8 @@ import pytest
 
 from jobs.command import main
 from pipelines.costs.ledger import Ledger
-from pipelines.filters.calibration import read_sample
-from pipelines.filters.cascade_params import CalibrationParams
+from pipelines.filters.toxicity.calibration import read_sample
+from pipelines.filters.toxicity.params import CalibrationParams
 from resources.settings import load_profile
 from tests.jobs.corpus import INSULT, make_profile
 

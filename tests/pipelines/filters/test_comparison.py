@@ -21,10 +21,11 @@ from pipelines.filters.comparison import (
     halves,
 )
 from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
-from pipelines.filters.neural_params import NeuralParams
-from pipelines.filters.params import PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import train_perplexity
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import train_perplexity
 from pipelines.filters.statistics import Confusion
+from pipelines.filters.toxicity.neural_params import NeuralParams
+from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.settings import HOME
@@ -44,7 +45,7 @@ def write_sample(folder: Path, rude: list[str] = RUDE, kind: list[str] = KIND) -
 
 
 def measuring(config: ComparisonParams) -> _Measuring:
-    from pipelines.filters.calibration import sample_hash
+    from pipelines.filters.toxicity.calibration import sample_hash
 
     sample = _as_calibration(config.sample)
     return _Measuring(None, sample, sample_hash(sample), config.documents)
@@ -217,7 +218,7 @@ def test_the_table_has_dollars_of_the_price_book() -> None:
 def test_the_cascade_and_its_model_are_measured_with_a_real_checkpoint(
     tmp_path: Path, store: Store, corpus: Dataset, model: Dataset
 ) -> None:
-    from tests.pipelines.filters.checkpoint import small_checkpoint
+    from tests.pipelines.filters.toxicity.checkpoint import small_checkpoint
 
     trained = small_checkpoint()
     neural = NeuralParams(checkpoint=str(trained.path), huggingface_config_path=str(trained.config))

@@ -6,10 +6,12 @@ from pydantic import ValidationError
 from pipelines.dataset import Dataset, Draft, Part, write_shard
 from pipelines.engines.local import Engine
 from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import score_perplexity, train_perplexity
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
 from pipelines.filters.thresholds import kept_at
-from pipelines.filters.toxicity import score_toxicity
+from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 from tests.pipelines.filters.corpus import (
