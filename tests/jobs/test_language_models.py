@@ -9,7 +9,7 @@ from jobs.build import full_range
 from resources.settings import Profile
 from tests.jobs.corpus import make_profile
 from tests.jobs.test_chain import Mill, reason
-from tests.pipelines.filters.test_causal import make_model, one_thread  # noqa: F401 - a fixture
+from tests.pipelines.filters.perplexity.test_causal import make_model, one_thread  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,9 @@ from pipelines.filters.statistics import Confusion
 from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.store import Store
+from tests.pipelines.filters import corpus
 from tests.pipelines.filters.corpus import documents, published
-from tests.pipelines.filters.toxicity import checkpoint, corpus
+from tests.pipelines.filters.toxicity import checkpoint
 
 
 def neural(made: checkpoint.Checkpoint, **more: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.store import Store
 from tests.pipelines.filters.corpus import document_table, documents, perplexity_model, perplexity_scores, published
 from tests.pipelines.filters.test_decide import unsearched
-from tests.pipelines.filters.test_toxicity_cascade import OPEN, StandIn, identity
+from tests.pipelines.filters.toxicity.test_cascade_stage import OPEN, StandIn, identity
 
 
 def sentences(text: str) -> list[str]:
