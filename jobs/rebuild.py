@@ -4,17 +4,11 @@ Each dataset is made from the inputs that it was pinned to, without cached resul
 real one. How it is asked for and told is `jobs/reproduce.py`.
 """
 
-import fcntl
-import os
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from platform import python_version
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,6 +26,7 @@ from pipelines.ingest.records import BadInput
 from pipelines.overlay import Overlay
 from pipelines.profile import Params, ProfileError
 from pipelines.removals import Removals
+from pipelines.scratch import working_folder
 from pipelines.store import Store
 from resources.engine import open_engine
 from resources.launcher import Launcher
@@ -131,7 +126,7 @@ def rebuild(
     verdicts = []
     with (
         meter.attempt(root_run=run, run=run, step="reproduce", asset="", partition="", role="coordinator") as attempt,
-        _scratch(store) as folder,
+        working_folder(store, "reproduce") as folder,
         open_engine(_engine_params(profile, store), overlay := Overlay(folder, store)) as engine,
     ):
         for version in versions:
@@ -155,39 +150,6 @@ def rebuild(
 def _engine_params(profile: Profile, store: Store) -> EngineParams:
     """Other machines don't see the folder of this one that stands before a store elsewhere."""
     return profile.engine if store.local else profile.engine.model_copy(update={"kind": "local"})
-
-
-@contextmanager
-def _scratch(store: Store) -> Iterator[Path]:
-    """A folder for a store that is removed in the end, on the file system of the real one where that is local."""
-    shared = store.scratch("reproduce")
-    for left in shared.iterdir():
-        if (lock := _lock(left)) is not None:  # whoever made it was killed
-            shutil.rmtree(left, ignore_errors=True)
-            os.close(lock)
-    try:
-        with TemporaryDirectory(dir=shared) as folder:
-            lock = _lock(Path(folder))
-            try:
-                yield Path(folder)
-            finally:
-                if lock is not None:
-                    os.close(lock)
-    finally:
-        with suppress(OSError):  # others may be at work there
-            shared.rmdir()
-
-
-def _lock(folder: Path) -> int | None:
-    """A lock on a folder, held until the descriptor is closed or the process ends; None where another has it."""
-    with suppress(FileNotFoundError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:
-            os.close(descriptor)
-    return None
 
 
 class _Rebuilding:

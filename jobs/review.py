@@ -8,7 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,17 @@ class Work:
 
     hours: Decimal
     usd_per_hour: Decimal
+
+    @property
+    def usd(self) -> Decimal:
+        """What it costs. Raises `LedgerError` where the ledger cannot hold that."""
+        try:
+            return (self.hours * self.usd_per_hour).quantize(SMALLEST_USD)
+        except InvalidOperation:
+            raise LedgerError(
+                f"{self.hours} hours at ${self.usd_per_hour} are more than the ledger can hold; correct --hours or "
+                "--usd-per-hour"
+            ) from None
 
 
 # -- out --------------------------------------------------------------------------------------------------------------
@@ -177,6 +188,8 @@ def import_labels(
     except ReviewError as error:
         raise LedgerError(str(error)) from None
     found = review(sample, labels)
+    if work:
+        _ = work.usd  # said before a file is written
     written = _write_calibration(calibration, sample, labels, store) if calibration else None
     booked = _book(ledger, sample, labels, work) if work else None
     record = found.record() | {"booked": booked, "calibration_texts": written}
@@ -235,7 +248,7 @@ def _book(ledger: Ledger, sample: Sample, labels: Labels, work: Work) -> dict[st
     """
     source_of = {document.doc_id: document.source for document in sample.documents}
     given = Counter(source_of[doc_id] for labelled in labels.values() for doc_id in labelled)
-    usd = (work.hours * work.usd_per_hour).quantize(SMALLEST_USD)
+    usd = work.usd
     said = {name: dict(sorted(labelled.items())) for name, labelled in sorted(labels.items())}
     run = "review-" + digest([sample.record(), said, str(work.hours), str(work.usd_per_hour)])[:20]
     told = {"run": run, "hours": float(work.hours), "usd": usd, "noted": not ledger.events(run=run)}

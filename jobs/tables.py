@@ -99,8 +99,9 @@ def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Tabl
             if version.partition != source:
                 continue
             seen, kept = version.stats["documents_in"], version.stats["documents_out"]
-            reasons = sorted(version.stats.get("dropped", {}).items(), key=lambda item: -item[1])
-            why = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4] if count)
+            dropped = [item for item in version.stats.get("dropped", {}).items() if item[1]]
+            reasons = sorted(dropped, key=lambda item: -item[1])
+            why = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4])
             more = f" and {len(reasons) - 4} more reasons" if len(reasons) > 4 else ""
             table.add_row(
                 source,

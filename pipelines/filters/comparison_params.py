@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from pipelines.filters.toxicity.neural_params import language_codes
 from pipelines.profile import Params
 
 
@@ -19,6 +20,8 @@ class LabelledSample(Params):
     label: str = Field(default="label", min_length=1, description="field that holds what people call it")
     toxic: list[str] = Field(default=["1"], min_length=1, description="values of the label that mean toxic")
     language: str = Field(default="en", description="ISO 639 code of the language of all texts")
+
+    _code = field_validator("language")(language_codes)
 
 
 class ComparisonParams(Params):

@@ -171,6 +171,9 @@ def test_what_cannot_be_meant_is_one_sentence(
     assert "a name of its own" in corpusmill("review", "export", path, "--annotators", "a,a", fails=True)
     assert "holds 32,000" in corpusmill("review", "export", path, "--characters", "33000", fails=True)
     assert "belong together" in corpusmill("review", "import", labelled, "--hours", "1", fails=True)
+    dear = ["--hours", "1e40", "--usd-per-hour", "30", "--calibration", path]
+    assert "more than the ledger can hold" in corpusmill("review", "import", labelled, *dear, fails=True)
+    assert not path.exists()
     moved = labelled.rename(tmp_path / "moved.csv")
     assert "moved.sample.json, which was exported beside" in corpusmill("review", "import", moved, fails=True)
     assert "precision" in corpusmill("review", "import", moved, "--sample", tmp_path / "labels.sample.json")

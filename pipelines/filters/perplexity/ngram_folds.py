@@ -5,7 +5,6 @@ reference, and every document of any source is scored by the model of the other 
 `ngram_model.py`, its estimation in `ngram_training.py`.
 """
 
-import tempfile
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from pipelines.filters.perplexity.ngram_model import FILE_NAMES, NgramModel
 from pipelines.filters.perplexity.ngram_training import NgramTrainer
 from pipelines.filters.perplexity.params import PerplexityParams
 from pipelines.filters.words import language_model_alphabet, next_word, text_buffers
+from pipelines.scratch import working_folder
 
 TRAINING_VERSION = 2
 """Of the code that trains; raise it when models change."""
@@ -74,8 +74,8 @@ def train_fold(inputs: Inputs, payload: _Training) -> Iterable[Made]:
     Documents are taken in the order of their ids until max_megabytes are reached; the last one is cut there. Memory:
     one shard, and what `NgramTrainer` states.
     """
-    with tempfile.TemporaryDirectory(prefix="ngrams-", dir=inputs.store.scratch("ngrams")) as folder:
-        yield from _trained(inputs, payload, Path(folder))
+    with working_folder(inputs.store, "ngrams") as folder:
+        yield from _trained(inputs, payload, folder)
 
 
 def _trained(inputs: Inputs, payload: _Training, folder: Path) -> Iterable[Made]:

@@ -21,7 +21,7 @@ from pipelines.engines.task import Inputs, Made, Task
 from pipelines.filters.toxicity.params import CalibrationParams
 from pipelines.schemas import DOCUMENTS
 
-VERSION = 1
+VERSION = 2
 SOURCE = "toxicity.calibration"
 """What stands as the source of the sample's texts; no source of a profile has a dot in its name."""
 
@@ -57,12 +57,12 @@ def read_sample(wanted: CalibrationParams, known: str | None = None) -> Sample:
     """The texts of a sample that are not blank, in the order of its file.
 
     known: the `sample_hash` that the bytes read must have. Raises `ValueError`, naming record and field, where they
-    have another, where the file is damaged or lacks a field, and where not both kinds of texts stand in it.
+    have another, where the file is damaged or lacks a field or a label, and where not both kinds of texts stand in it.
     """
     data = _content(wanted)
     if known not in (None, hashlib.sha256(data).hexdigest()):
         raise ValueError("toxicity: the calibration sample changed while it was read; start the run again")
-    texts, toxic = [], []
+    texts, labels = [], []
     for number, record in enumerate(_records(data), 1):
         missing = [field for field in (wanted.text, wanted.label) if record.get(field) is None]
         if missing:
@@ -71,16 +71,31 @@ def read_sample(wanted: CalibrationParams, known: str | None = None) -> Sample:
                 f"toxicity: record {number} of the calibration sample has no field {missing[0]!r}; it has {fields}; "
                 "correct toxicity.calibration.text and toxicity.calibration.label"
             )
-        text, label = str(record[wanted.text]).encode("utf-8", "replace").decode(), record[wanted.label]
+        text, label = str(record[wanted.text]).encode("utf-8", "replace").decode(), _label(record[wanted.label])
+        if label.lower() in ("", "nan"):
+            raise ValueError(
+                f"toxicity: record {number} of the calibration sample has no label: {wanted.label} is {label!r}; "
+                "remove the record"
+            )
         if text.strip():
             texts.append(text)
-            toxic.append((str(label).lower() if isinstance(label, bool) else str(label)) in wanted.toxic)
+            labels.append(label)
+    meaning = {label.strip() for label in wanted.toxic}
+    toxic = [label in meaning for label in labels]
     if len(set(toxic)) < 2:
+        found = ", ".join(repr(label) for label in sorted(set(labels))[:5]) or "none"
         raise ValueError(
             f"toxicity: {sum(toxic)} of {len(toxic)} texts of the calibration sample are toxic, and a band is chosen "
-            "between both kinds; correct toxicity.calibration.label and toxicity.calibration.toxic"
+            f"between both kinds; correct toxicity.calibration.label and toxicity.calibration.toxic (labels: {found})"
         )
     return Sample(texts, toxic)
+
+
+def _label(value: Any) -> str:
+    """A label as `toxic` names it: 1 for 1.0, which other programs write where a label is missing; true for True."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
 
 
 def _records(data: bytes) -> list[dict[str, Any]]:
@@ -90,10 +105,7 @@ def _records(data: bytes) -> list[dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise ValueError(f"toxicity: the calibration sample is not UTF-8 ({error}); save it as UTF-8") from None
     if not text.lstrip().startswith("{"):
-        try:
-            return list(csv.DictReader(io.StringIO(text), strict=True))
-        except csv.Error as error:
-            raise ValueError(f"toxicity: the calibration sample is no CSV ({error}); mend it, or give JSONL") from None
+        return _rows(text)
     records = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -103,6 +115,25 @@ def _records(data: bytes) -> list[dict[str, Any]]:
                 raise ValueError(f"toxicity: line {number} of the calibration sample is no JSON ({error})") from None
             if not isinstance(records[-1], dict):
                 raise ValueError(f"toxicity: line {number} of the calibration sample is no JSON object")
+    return records
+
+
+def _rows(text: str) -> list[dict[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = list(reader.fieldnames or ())
+        if twice := [name for name in names if name and names.count(name) > 1]:
+            raise ValueError(f"toxicity: two columns of the calibration sample are called {twice[0]!r}; rename one")
+        records: list[dict[str, Any]] = []
+        for record in reader:
+            if None in record:  # what no column is named for
+                raise ValueError(
+                    f"toxicity: record {len(records) + 1} of the calibration sample has more cells than there are "
+                    "columns; put texts that hold commas into quotes"
+                )
+            records.append(record)
+    except csv.Error as error:
+        raise ValueError(f"toxicity: the calibration sample is no CSV ({error}); mend it, or give JSONL") from None
     return records
 
 

@@ -99,6 +99,11 @@ def open_detoxify(found: Found) -> Any:
             f"toxicity: the checkpoint {found.checkpoint} lacks {len(missing)} of the model's weights, first "
             f"{missing[0]}; where its names begin with 'model.', a checkpoint of training has to be converted first"
         )
+    if twice := [name for name in opened.class_names if opened.class_names.count(name) > 1]:
+        raise ModelError(
+            f"toxicity: two classes of the checkpoint {found.checkpoint} are {twice[0]!r} to Detoxify, which renames "
+            "those of the training data; name one otherwise"
+        )
     if opened.model.config.num_labels != len(opened.class_names):
         raise ModelError(
             f"toxicity: the checkpoint {found.checkpoint} has {len(opened.class_names)} classes, and {found.folder} "

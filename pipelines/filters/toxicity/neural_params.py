@@ -3,13 +3,23 @@
 How it scores stands in `neural.py`; which documents it reads, in `cascade.py`.
 """
 
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.profile import Params
 
 Released = Literal["original", "unbiased", "multilingual", "original-small", "unbiased-small"]
+Codes = TypeVar("Codes", str, list[str], dict[str, str])
+
+
+def language_codes(codes: Codes) -> Codes:
+    """The codes, each spelt as documents spell theirs; another would match none, and nothing would say so. Raises
+    `ValueError` for a code that is not."""
+    for code in [codes] if isinstance(codes, str) else codes:
+        if not (2 <= len(code) <= 3 and code.isascii() and code.isalpha() and code.islower()):
+            raise ValueError(f"{code!r} is no ISO 639 code in small letters, such as 'en'")
+    return codes
 
 
 class NeuralParams(Params):
@@ -65,6 +75,8 @@ class NeuralParams(Params):
     threads: int = Field(
         default=1, ge=1, le=1024, description="threads of a CPU in each worker; workers fill the cores by themselves"
     )
+
+    _codes = field_validator("languages")(language_codes)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from pipelines.filters.toxicity.neural_params import NeuralParams
+from pipelines.filters.toxicity.neural_params import NeuralParams, language_codes
 from pipelines.profile import Params
 
 
@@ -28,6 +29,8 @@ class CalibrationParams(Params):
     target_precision: float = Field(
         default=0.99, gt=0, le=1, description="share of the texts above the band that people call toxic, at least"
     )
+
+    _code = field_validator("language")(language_codes)
 
 
 class RemoteParams(Params):
@@ -65,6 +68,27 @@ class RemoteParams(Params):
         le=600,
         description="pause before the second try; it doubles with each, and is longer where the service asks for that",
     )
+
+    _codes = field_validator("languages")(language_codes)
+
+    @field_validator("url")
+    @classmethod
+    def _can_be_asked(cls, url: str | None) -> str | None:
+        try:
+            parts = urlsplit(url or "http://none")
+            named = bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            named = False
+        if not named:
+            raise ValueError("must be an address with a host that can be asked, such as https://host:8443/path")
+        return url
+
+    @field_validator("attributes")
+    @classmethod
+    def _named_once(cls, attributes: list[str]) -> list[str]:
+        if len({*attributes, ""}) <= len(attributes):
+            raise ValueError("must name each attribute once")
+        return attributes
 
 
 class ToxicityParams(Params):
@@ -124,6 +148,8 @@ class ToxicityParams(Params):
         description="in documents that score so much, sentences that do are listed, for filters.toxic: sentence; null: "
         "no sentence is scored",
     )
+
+    _codes = field_validator("languages", "lexicons")(language_codes)
 
     @model_validator(mode="after")
     def _the_cascade_is_whole(self) -> Self:

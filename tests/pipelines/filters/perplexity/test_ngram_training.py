@@ -41,7 +41,7 @@ def test_where_words_lie_in_a_key_changes_nothing(tmp_path: Path, monkeypatch: p
     model = trained(texts, 10, max_vocabulary=400)
     write_arpa(model, tmp_path / "short.arpa")
     for module in ("ngram_estimates", "ngram_table", "arpa"):
-        monkeypatch.setattr(f"pipelines.filters.{module}.word_bits", lambda _: bits)
+        monkeypatch.setattr(f"pipelines.filters.perplexity.{module}.word_bits", lambda _: bits)
     for memory in (10, 0.02):
         assert trained(texts, memory, max_vocabulary=400).table.tobytes() == model.table.tobytes()
     write_arpa(trained(texts, 10, max_vocabulary=400), tmp_path / "long.arpa")

@@ -18,10 +18,11 @@ from pipelines.dataset import Dataset
 from pipelines.engines.local import Engine
 from pipelines.filters.params import FilterParams
 from pipelines.filters.toxicity import experts
+from pipelines.filters.toxicity.calibration import read_sample
 from pipelines.filters.toxicity.experts import verdict_of
 from pipelines.filters.toxicity.neural import BatchTooLarge
 from pipelines.filters.toxicity.neural_params import NeuralParams
-from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.params import CalibrationParams, ToxicityParams
 from pipelines.filters.toxicity.remote import RemoteError
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.filters.toxicity.stage import score_toxicity
@@ -281,6 +282,42 @@ def test_a_sample_that_does_not_fit_is_refused(
         score_toxicity(documents(store, [KIND]), wanted, engine)
 
 
+@pytest.mark.parametrize(
+    ("content", "toxic"),
+    [
+        ("text,label\nyou idiot,1\nhello,0\n", [True, False]),
+        ('\ufefftext,label\n"you ""idiot"",\nreally", 1 \nhello, 0\n', [True, False]),
+        ('{"text": "you idiot", "label": 1.0}\n{"text": "hello", "label": 0}\n', [True, False]),
+        (
+            '{"text": "you idiot", "label": "1"}\n{"text": " ", "label": 1}\n{"text": "hello", "label": false}\n',
+            [True, False],
+        ),
+    ],
+)
+def test_a_label_means_the_same_however_it_was_written(tmp_path: Path, content: str, toxic: list[bool]) -> None:
+    path = tmp_path / "sample"
+    path.write_text(content, encoding="utf-8")
+    assert read_sample(CalibrationParams(path=str(path))).toxic == toxic
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("text,label\nyou idiot,1\nhello,\n", "record 2 of the calibration sample has no label: label is ''"),
+        ("text,label\nyou idiot,1\nhello,NaN\n", "record 2 of the calibration sample has no label: label is 'NaN'"),
+        ('{"text": "you idiot", "label": NaN}\n', "record 1 of the calibration sample has no label: label is 'nan'"),
+        ("text,label\nyou idiot,1\nhello, friend,0\n", "record 2 .* more cells than there are columns; put texts"),
+        ("text,text,label\na,you idiot,1\n", "two columns of the calibration sample are called 'text'"),
+        ("text,label\nyou idiot,1.0\nhello,0.0\n", r"0 of 2 texts .* \(labels: '0\.0', '1\.0'\)"),
+    ],
+)
+def test_a_sample_whose_labels_are_in_doubt_is_refused(tmp_path: Path, content: str, problem: str) -> None:
+    path = tmp_path / "sample"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=problem):
+        read_sample(CalibrationParams(path=str(path)))
+
+
 # -- the remote scorer ------------------------------------------------------------------------------------------------
 
 
@@ -351,6 +388,13 @@ def test_what_the_remote_scorer_refuses_has_no_score(store: Store, engine: Engin
         ({"unknown_languages": "remote"}, "unknown_languages is remote, which is not set"),
         ({"remote": {"url": "https://x"}}, "remote.usd_per_call is missing"),
         ({"remote": {"url": "https://x?key=s3cret", "usd_per_call": "0"}}, "remote.url"),  # it would be recorded
+        ({"remote": {"url": "https:///x", "usd_per_call": "0"}}, "a host that can be asked"),
+        ({"remote": {"url": "http://x:99999/y", "usd_per_call": "0"}}, "a host that can be asked"),
+        ({"remote": {"url": "http://[::1", "usd_per_call": "0"}}, "a host that can be asked"),
+        ({"remote": {"attributes": ["TOXICITY", "TOXICITY"]}}, "each attribute once"),
+        ({"languages": ["EN"]}, "ISO 639 code in small letters"),  # it would match no document
+        ({"lexicons": {"german": "x"}}, "ISO 639 code in small letters"),
+        ({"neural": [{"checkpoint": "x", "languages": ["zh-CN"]}], "band": [0, 1]}, "ISO 639 code in small letters"),
         (
             {"neural": [{"checkpoint": "x"}], "calibration": {"path": "x", "language": "fr"}},
             "calibration.language fr is not among languages",

@@ -334,6 +334,10 @@ def test_a_model_that_gives_no_number_is_named(made: Checkpoint, tmp_path: Path)
         (lambda one: one.pop("state_dict"), "not in Detoxify's format: it lacks state_dict"),
         (lambda one: one["config"].pop("dataset"), r"it lacks config\.dataset\.args\.classes"),
         (lambda one: one["config"]["arch"]["args"].update(model_name="NoModel"), "Detoxify cannot open .*NoModel"),
+        (
+            lambda one: one["config"]["dataset"]["args"].update(classes=["toxic", "toxicity", "insult"]),
+            "two classes of .* are 'toxicity' to Detoxify",
+        ),
         (lambda one: one["config"]["dataset"]["args"]["classes"].pop(), "has 2 classes, and .* a model with 3"),
         (
             lambda one: one.update(state_dict={f"model.{key}": value for key, value in one["state_dict"].items()}),
