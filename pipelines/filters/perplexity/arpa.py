@@ -111,7 +111,7 @@ class _Reader:
 
     def levels(self) -> list[_Level]:
         """The n-grams of every length, as they stand in the file."""
-        while self._next() != b"\\data\\":
+        while self._next("\\data\\, so it is no ARPA file") != b"\\data\\":
             pass
         counts: list[int] = []
         while (line := self._next()).startswith(b"ngram"):
@@ -189,14 +189,14 @@ class _Reader:
             self._refuse(f"{value} is no logarithm of a {'probability' if most == 0 else 'backoff'}")
         return value
 
-    def _next(self) -> bytes:
+    def _next(self, awaited: str = "\\end\\") -> bytes:
         try:
             line = self._file.readline()
         except (EOFError, OSError) as error:
             self._refuse(f"the file is damaged from here on ({error})")
         self._number += 1
         if not line:
-            self._refuse("the file ends here, before \\end\\")
+            self._refuse(f"the file ends here, before {awaited}")
         return line.strip()
 
     def _next_filled(self) -> bytes:

@@ -184,7 +184,10 @@ def _open(model: KenlmFile, reader: str) -> Sentences:
     if file_hash(model.path) != model.contents[0]:
         raise ModelError(f"perplexity: {model.path} changed while it was read; start the run again")
     if reader == OWN_READER:
-        return ArpaSentences(model.path)
+        try:
+            return ArpaSentences(model.path)
+        except ValueError as error:
+            raise ModelError(f"perplexity: kenlm.path cannot be read: {error}") from None
     import kenlm
 
     how = kenlm.Config()

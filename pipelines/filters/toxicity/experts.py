@@ -218,13 +218,17 @@ class RemoteExpert:
 
 def _answers(kept: Path, passages: int, attributes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """float64[passages, attributes], NaN where a file holds no answer, and the passages that it holds none of. A line
-    that was not written whole holds none."""
+    that was not written whole holds none; a file of refusals alone is removed, since a service that was asked wrongly
+    gives them too."""
     scores = np.full((passages, attributes), np.nan)
     unanswered = np.ones(passages, np.bool_)
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else ():
         with contextlib.suppress(ValueError):
             number, row = json.loads(line)
             scores[number], unanswered[number] = row, False
+    if np.isnan(scores).all():
+        kept.unlink(missing_ok=True)
+        unanswered[:] = True
     return scores, np.flatnonzero(unanswered)
 
 

@@ -105,7 +105,7 @@ def test_what_tools_disagree_about_is_read_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "reason"),
     [
-        ("\\data\\", "", 23, "ends here"),
+        ("\\data\\", "", 23, r"ends here, before \\data\\, so it is no ARPA file"),
         ("ngram 2=3", "ngram 3=3", 4, "'ngram 2=' and a number"),
         ("ngram 2=3", "ngram 2=x", 4, "'ngram 2=' and a number"),
         ("\\2-grams:", "\\3-grams:", 14, r"\\2-grams: should stand"),

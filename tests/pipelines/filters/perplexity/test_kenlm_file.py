@@ -106,6 +106,10 @@ def test_without_the_package_our_own_reader_gives_the_same(
 
     monkeypatch.setattr("pipelines.filters.perplexity.kenlm_file.version", missing)
     assert train_perplexity(reference, config(arpa), engine).stats["reference"]["documents"] == 3
+    damaged = tmp_path / "damaged.arpa"
+    damaged.write_bytes(arpa.read_bytes().replace(b"\\end\\", b""))
+    with pytest.raises(ModelError, match=r"kenlm\.path cannot be read: .*damaged\.arpa, line \d+: the file ends here"):
+        train_perplexity(reference, config(damaged), engine)
     binary = tmp_path / "model.bin"
     binary.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
     with pytest.raises(ModelError, match=r"model\.bin is a binary file, which needs kenlm.*pip install"):

@@ -374,6 +374,21 @@ def test_what_the_remote_scorer_refuses_has_no_score(store: Store, engine: Engin
     assert (stats["remote_refused"], stats["unknown_language"]) == (1, {"ko": 1})
 
 
+def test_texts_that_were_all_refused_are_asked_for_again(store: Store, engine: Engine) -> None:
+    """Given a service that refuses whatever it is asked, is mended then, and fails once more."""
+    given = documents(store, [f"{'bad ' * number}good" for number in range(10)], language="ko")
+    with serving(*[(400, {})] * 10) as service:
+        wanted = remote(service.url, tries=1, connections=1)
+        with pytest.raises(RemoteError, match="refuses each of 10 texts"):
+            score_toxicity(given, wanted, engine)
+        service.first += [None] * 4 + [(500, {})]
+        with pytest.raises(RemoteError, match="gave no score"):
+            score_toxicity(given, wanted, engine)
+        _, data = scored(store, engine, given, wanted)
+        assert len(service.asked) == 10 + 5 + 6
+    assert [row[0] for row in rows(data)] == pytest.approx([number / (number + 1) for number in range(10)])
+
+
 # -- parameters and labels --------------------------------------------------------------------------------------------
 
 
