@@ -1,7 +1,9 @@
 """Documents for the tests: small ones by hand, and the real texts where the shared data is there."""
 
 import csv
+import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,8 +11,13 @@ import pytest
 import xxhash
 
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
+from pipelines.filters.params import EvaluationSet
 from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
+
+QUESTION = "Anna has seven red apples and gives three of them to her brother. How many apples are left in her basket?"
+OTHER = "A train leaves the old harbour at noon with forty travellers, and a third of them get off before the tunnel."
+PROSE = "The miller carried the grain to the river in the morning, and nobody knew why he stayed there for so long."
 
 DATA = Path(__file__).resolve().parents[3] / "../shared/data"
 
@@ -94,3 +101,11 @@ def together(*datasets: Dataset) -> Dataset:
 def shuffled(text: str) -> str:
     """The same words in another order: sorted by their hash."""
     return " ".join(sorted(re.findall(r"\S+", text), key=lambda word: xxhash.xxh3_64_intdigest(word.encode(), 1)))
+
+
+def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:
+    """A set of one field, q, in a file below the folder."""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps({"q": text}) + "\n" for text in texts))
+    return EvaluationSet(path=str(path), fields=["q"])
