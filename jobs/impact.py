@@ -9,7 +9,7 @@ the same stages took before.
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -259,9 +259,7 @@ class _Forecast:
         except Exception as error:  # noqa: BLE001 - whatever a body raises, a run would stop at it too
             return None, " ".join(str(error).split()) or type(error).__name__
 
-    def _because(
-        self, recipe: Recipe, last: Version | None, inputs: Mapping[str, list[_Next]], asked: Collection[str]
-    ) -> str:
+    def _because(self, recipe: Recipe, last: Version | None, inputs: Mapping[str, list[_Next]], asked: set[str]) -> str:
         """Why a dataset is not as it stands. asked: keys of the results that were looked up."""
         if last is None:
             return "never made"
@@ -277,7 +275,7 @@ class _Forecast:
             told.append(f"made from {', '.join(changed)}")
         if not told and not inputs:
             told.append("files or settings of the source")
-        elif not told and set(asked) <= set(last.actions):
+        elif not told and asked <= set(last.actions):
             told.append("results are gone from the store")
         elif not told:  # a key hashes what a task reads, and with what
             told.append("a file that its settings name was edited, or a library changed")

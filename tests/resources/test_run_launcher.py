@@ -12,10 +12,11 @@ from dagster._core.launcher import WorkerStatus
 from resources.run_launcher import LocalRunLauncher, note_worker, worker_of
 
 WORKER = """
-import sys, time, dagster as dg
+import signal, sys, time, dagster as dg
 from resources.run_launcher import note_worker
 with dg.DagsterInstance.from_config(sys.argv[1]) as instance:
     note_worker(instance, sys.argv[2])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 print("noted", flush=True)
 time.sleep(600)
 """

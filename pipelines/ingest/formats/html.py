@@ -28,7 +28,7 @@ MAX_TAG = 20_000
 PROLOG = rb"(?:\s++|<!--.*?-->|<\?.*?\?>)*+"
 """What may stand before the first element: white space, comments, an XML declaration (HTML standard, 13.1)."""
 
-_BEGINNING = re.compile(PROLOG + rb"<(!doctype\s+html|html)[\s>]", re.IGNORECASE | re.DOTALL)
+_BEGINNING = re.compile(PROLOG + rb"<(!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE | re.DOTALL)
 _META_CHARSET = re.compile(
     rb"<meta[^>]{0,500}?charset\s{0,9}=\s{0,9}[\"']?\s{0,9}([a-zA-Z0-9_:.-]{2,40})", re.IGNORECASE
 )

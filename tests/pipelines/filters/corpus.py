@@ -12,8 +12,13 @@ import pytest
 import xxhash
 
 from pipelines.dataset import Dataset, Draft, Part, Shard, seal, write_shard
+from pipelines.filters.contamination.params import EvaluationSet
 from pipelines.schemas import DOCUMENTS, PERPLEXITY, TOXICITY
 from pipelines.store import Store
+
+QUESTION = "Anna has seven red apples and gives three of them to her brother. How many apples are left in her basket?"
+OTHER = "A train leaves the old harbour at noon with forty travellers, and a third of them get off before the tunnel."
+PROSE = "The miller carried the grain to the river in the morning, and nobody knew why he stayed there for so long."
 
 DATA = Path(__file__).resolve().parents[3] / "../shared/data"
 
@@ -151,3 +156,11 @@ def perplexity_model(
     content = json.dumps(reference).encode()
     shard = Shard(store.put(content), len(content), 0, "reference.json")
     return published(store, Draft({"perplexity_model": Part("files", (shard,))}), "perplexity_model")
+
+
+def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:
+    """A set of one field, q, in a file below the folder."""
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps({"q": text}) + "\n" for text in texts))
+    return EvaluationSet(path=str(path), fields=["q"])

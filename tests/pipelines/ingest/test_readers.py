@@ -238,6 +238,8 @@ DUMP = b"<mediawiki><page>"
         ("a", PAGE, "html"),
         ("a", b"\xef\xbb\xbf\n<?xml version='1.0'?>\n<!-- saved -->\n<!-- " + b"x" * 9000 + b" -->" + PAGE, "html"),
         ("a", b"<HTML>", "html"),
+        ("a", b"<head><title>t</title></head>", "html"),
+        ("a", b"<header>a part</header>", "text"),
         ("a", README, "text"),
         ("README.md", README, "text"),
         ("README.md", PAGE, "text"),

@@ -1,49 +1,34 @@
-"""Stage contamination_scores: which documents hold evaluation examples, where, and what becomes of them."""
+"""Stage contamination_scores: which documents hold evaluation examples, and where."""
 
-import bz2
-import gzip
 import hashlib
-import json
-import lzma
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, read_table
-from pipelines.engines import task
 from pipelines.engines.local import Engine
-from pipelines.filters.contamination import evaluation
 from pipelines.filters.contamination.evaluation import Example, read_examples
 from pipelines.filters.contamination.overlap import OverlapIndex, index_files, word_bounds
 from pipelines.filters.contamination.params import ContaminationParams, EvaluationSet
-from pipelines.filters.contamination.rules import without_paragraphs
 from pipelines.filters.contamination.stage import contamination_of, score_contamination
-from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import FilterParams
 from pipelines.store import Store
 from pipelines.text.words import split_words
 from tests.pipelines.filters.corpus import (
+    OTHER,
+    PROSE,
+    QUESTION,
     document_table,
     documents,
     paragraphs,
-    perplexity_model,
-    perplexity_scores,
     published,
     real,
-    toxicity_scores,
+    write_set,
 )
-
-QUESTION = "Anna has seven red apples and gives three of them to her brother. How many apples are left in her basket?"
-OTHER = "A train leaves the old harbour at noon with forty travellers, and a third of them get off before the tunnel."
-PROSE = "The miller carried the grain to the river in the morning, and nobody knew why he stayed there for so long."
 
 
 def index_of(folder: Path, sets: dict[str, Sequence[str]], ngram: int = 13, common: int = 10) -> OverlapIndex:
@@ -290,13 +275,6 @@ def test_every_planted_example_of_real_sets_is_found_and_books_hold_none(store: 
 # -- the stage ------------------------------------------------------------------------------------------------------
 
 
-def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:
-    path = folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps({"q": text}) + "\n" for text in texts))
-    return EvaluationSet(path=str(path), fields=["q"])
-
-
 def test_without_sets_no_document_is_read_and_no_task_done(store: Store, engine: Engine) -> None:
     draft = score_contamination(documents(store, [QUESTION]), ContaminationParams(), engine)
 
@@ -342,200 +320,3 @@ def test_documents_and_examples_are_counted_by_set(tmp_path: Path, store: Store,
     assert (draft.stats["documents_in"], draft.stats["contaminated_documents"], draft.stats["passages"]) == (5, 4, 5)
     assert [shard.rows for shard in draft.parts["contamination"].shards] == [2, 2, 1]
     assert [shard.rows for shard in draft.parts["contamination_hits"].shards] == [2, 3, 0]
-
-
-# -- files ----------------------------------------------------------------------------------------------------------
-
-ONE, TWO = (
-    b'{"q": "one", "choices": ["a", "b"], "n": 3, "no": null}',
-    b'{"q": "two", "choices": [], "n": 4, "no": null}',
-)
-LINES = b"\xef\xbb\xbf" + ONE + b"\n\n" + TWO
-LIST = b"[" + ONE + b", " + TWO + b"]"
-
-
-@pytest.mark.parametrize("content", [LINES, LIST, LINES.replace(b"\n", b"\r\n")])
-@pytest.mark.parametrize(
-    "compress", [bytes, gzip.compress, bz2.compress, lzma.compress, zstandard.ZstdCompressor().compress]
-)
-def test_a_set_is_read_however_it_is_packed(tmp_path: Path, content: bytes, compress: Any) -> None:
-    (tmp_path / "set").write_bytes(compress(content))
-    wanted = EvaluationSet(path=str(tmp_path / "set"), fields=["q", "no", "choices"], id="n")
-
-    assert read_examples("s", wanted) == [Example("3", "one\na\nb"), Example("4", "two")]
-
-
-def test_a_set_with_the_longest_windows_of_zstd_is_read(tmp_path: Path) -> None:
-    beyond_the_usual = zstandard.ZstdCompressionParameters(window_log=28, strategy=1, hash_log=6, chain_log=6)
-    packer = zstandard.ZstdCompressor(compression_params=beyond_the_usual).compressobj()  # which knows no size
-    (tmp_path / "set").write_bytes(packer.compress(LINES) + packer.flush())
-
-    found = read_examples("s", EvaluationSet(path=str(tmp_path / "set"), fields=["q"]))
-
-    assert [example.text for example in found] == ["one", "two"]
-
-
-@pytest.mark.parametrize("reads", [[QUESTION, OTHER], [QUESTION, OTHER, QUESTION]])
-def test_a_set_that_changes_while_it_is_read_is_refused(
-    tmp_path: Path, store: Store, engine: Engine, monkeypatch: pytest.MonkeyPatch, reads: list[str]
-) -> None:
-    """Even where it then changes back: what is compared are the bytes that the index is made of."""
-    contents = iter(write_set(tmp_path, [text], str(number)) for number, text in enumerate(reads))
-    monkeypatch.setattr(evaluation, "set_content", lambda *_: Path(next(contents).path).read_bytes())
-
-    with pytest.raises(ValueError, match="the evaluation set sums changed while it was read; start the run again"):
-        score_contamination(
-            documents(store, [QUESTION]), ContaminationParams(sets={"sums": write_set(tmp_path, [])}), engine
-        )
-
-
-@pytest.mark.parametrize(
-    ("content", "told"),
-    [
-        (None, r"the evaluation set sums cannot be read from .*set \(No such file or directory\); correct contamin"),
-        (b'{"q": "x"}\n{"a": 1, "b": 2}', "example 1 of sums has no field 'q'; it has a, b"),
-        (b'{"q": "x"}\n{"q": ', "line 2 of the evaluation set sums is no JSON"),
-        (b"[1]", "example 0 of sums is a JSON int, not an object"),
-        (gzip.compress(b'{"q": "x"}' * 99)[:30], "the evaluation set sums at .*set is damaged"),
-    ],
-)
-def test_a_set_that_cannot_be_read_is_one_sentence(
-    tmp_path: Path, store: Store, engine: Engine, content: bytes | None, told: str
-) -> None:
-    if content is not None:
-        (tmp_path / "set").write_bytes(content)
-    config = ContaminationParams(sets={"sums": EvaluationSet(path=str(tmp_path / "set"), fields=["q"])})
-
-    with pytest.raises(ValueError, match=told) as raised:
-        score_contamination(documents(store, ["x"]), config, engine)
-
-    assert "\n" not in str(raised.value)
-
-
-# -- what becomes of it ---------------------------------------------------------------------------------------------
-
-
-def decided(store: Store, engine: Engine, folder: Path, texts: list[str], **config: Any) -> tuple[Draft, Dataset]:
-    """Documents after the filter, no other rule objecting."""
-    given = documents(store, texts, shard_rows=2)
-    sets = ContaminationParams(sets={"sums": write_set(folder, [QUESTION, OTHER])})
-    draft = filter_documents(
-        given,
-        toxicity_scores(store, given, [0.0] * len(texts), rows=2),
-        perplexity_scores(store, given, [50.0] * len(texts), rows=2),
-        published(store, score_contamination(given, sets, engine), "contamination_scores", "book"),
-        perplexity_model(store, [10.0, 100.0], {"en": 9}),
-        FilterParams(**config),
-        engine,
-    )
-    return draft, published(store, draft, "filtered_documents", "book")
-
-
-def decisions(data: Dataset) -> list[tuple[Any, ...]]:
-    columns = ["keep", "rule", "value", "threshold", "detail"]
-    return [tuple(row.values()) for row in data.table("decisions").select(columns).to_pylist()]
-
-
-def test_a_contaminated_document_is_dropped_and_names_its_example(store: Store, engine: Engine, tmp_path: Path) -> None:
-    draft, data = decided(store, engine, tmp_path, [PROSE, f"{PROSE} {OTHER}", QUESTION])
-
-    assert decisions(data) == [
-        (True, "kept", None, None, None),
-        (False, "contamination", pytest.approx(21 / 42), 0, "sums#1"),
-        (False, "contamination", 1, 0, "sums#0"),
-    ]
-    assert data.table("documents")["text"].to_pylist() == [PROSE]
-    assert draft.stats["dropped"]["contamination"] == 2
-    assert draft.stats["cut"] == {"documents": 0, "sentences": 0, "paragraphs": 0, "bytes": 0}
-    assert draft.stats["limits"]["max_contamination"] == 0
-
-
-def test_a_limit_lets_smaller_shares_pass_and_null_everything(store: Store, engine: Engine, tmp_path: Path) -> None:
-    texts = [f"{PROSE} {OTHER}", QUESTION]
-
-    assert [row[1] for row in decisions(decided(store, engine, tmp_path, texts, max_contamination=0.5)[1])] == [
-        "kept",
-        "contamination",
-    ]
-    assert [row[1] for row in decisions(decided(store, engine, tmp_path, texts, max_contamination=None)[1])] == [
-        "kept",
-        "kept",
-    ]
-
-
-def test_paragraphs_are_cut_and_counted_and_a_document_of_which_nothing_is_left_is_dropped(
-    store: Store, engine: Engine, tmp_path: Path
-) -> None:
-    whole = f"{PROSE}\n\nQ: {QUESTION}\nA: four\n \n{OTHER}\n\nThe end."
-    draft, data = decided(store, engine, tmp_path, [PROSE, whole, QUESTION], decontaminate="paragraph")
-
-    assert data.table("documents")["text"].to_pylist() == [PROSE, f"{PROSE}\n\nThe end."]
-    size = len(whole) - len(f"{PROSE}\n\nThe end.")
-    kept, cut, gone = decisions(data)
-    assert kept == (True, "kept", None, None, None)
-    assert cut == (True, "kept", None, None, f"sums#0; 2 paragraphs, {size} bytes cut")
-    assert gone == (False, "contamination", 1, 0, "sums#0; nothing else is left")
-    assert draft.stats["cut"] == {"documents": 1, "sentences": 0, "paragraphs": 2, "bytes": size}
-    assert draft.stats["bytes_in"] - draft.stats["bytes_out"] == size + len(QUESTION)
-    assert sum(draft.stats["kept_beyond"].values()) == 0
-
-
-@pytest.mark.parametrize(("by", "read"), [("document", []), ("paragraph", [["doc_id", "start", "length"]])])
-def test_hits_are_read_where_paragraphs_are_cut_and_without_their_texts(
-    store: Store, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, read: list[Any]
-) -> None:
-    columns = []
-
-    def spy(store: Store, name: str, wanted: Any = None) -> pa.Table:
-        if "start" in pq.read_schema(store.path(name)).names:
-            columns.append(wanted)
-        return read_table(store, name, wanted)
-
-    monkeypatch.setattr(task, "read_table", spy)
-
-    _, data = decided(store, engine, tmp_path, [QUESTION], decontaminate=by)
-
-    assert decisions(data)[0][:2] == (False, "contamination")
-    assert columns == read
-
-
-def test_a_changed_limit_looks_for_nothing_again(store: Store, engine: Engine, tmp_path: Path) -> None:
-    decided(store, engine, tmp_path, [QUESTION])
-    later = engine.charged_to("later")
-
-    decided(store, later, tmp_path, [QUESTION], max_contamination=0.5)
-
-    assert [result.reused for result in later.results] == [True, True, False]  # index, scores, decisions
-
-
-@pytest.mark.parametrize(
-    ("passage", "left", "paragraphs"),
-    [
-        ("one", "two\nzwei\n\n\nthree", 1),
-        ("zwei", "one\n\nthree", 1),
-        ("three", "one\n\ntwo\nzwei", 1),
-        ("one\n\ntwo", "three", 2),
-        ("one\n\ntwo\nzwei\n\n\nthree", "", 3),
-    ],
-)
-def test_paragraphs_go_with_the_blank_lines_after_them(passage: str, left: str, paragraphs: int) -> None:
-    text = "one\n\ntwo\nzwei\n\n\nthree"
-    start = text.index(passage)
-
-    assert without_paragraphs(text, [(start, start + len(passage))]) == (left, paragraphs)
-
-
-@given(st.text("ab\n ü", max_size=30), st.lists(st.tuples(st.integers(0, 29), st.integers(1, 9)), max_size=3))
-def test_what_is_not_hit_stays(text: str, places: list[tuple[int, int]]) -> None:
-    size = len(text.encode())
-    passages = [(start, min(start + length, size)) for start, length in places if start < size]
-
-    left, count = without_paragraphs(text, passages)
-
-    assert (left == text) if not passages else count > 0
-    paragraphs = [match for match in re.finditer(rb"(?s).*?(?:\n *\n\s*|\Z)", text.encode()) if match[0]]
-    hit = [any(start < p.end() and p.start() < stop for start, stop in passages) for p in paragraphs]
-    stay = [p[0].decode().rstrip() for p, gone in zip(paragraphs, hit, strict=True) if not gone]
-    assert count == sum(hit)
-    remaining = [block.rstrip() for block in re.split(r"\n *\n\s*", left)]
-    assert list(filter(None, remaining)) == list(filter(None, stay))

@@ -169,7 +169,7 @@ def test_answers_that_are_no_pages(block: bytes, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "before", [b"<!doctype html>", b"\xef\xbb\xbf\n<!-- " + b"x" * 2000 + b" -->", b"<?xml version='1.0'?>"]
+    "before", [b"<!doctype html>", b"\xef\xbb\xbf\n<!-- " + b"x" * 2000 + b" -->", b"<?xml version='1.0'?>", b"<body>"]
 )
 def test_a_page_without_a_content_type_is_known_by_its_beginning(before: bytes) -> None:
     block = b"HTTP/1.1 200 OK\r\n\r\n" + before + page("t")
