@@ -9,8 +9,10 @@ import dagster as dg
 
 from assets.costs import cost_metadata
 from assets.explorer import explorer_metadata
+from assets.mixtures import mixture_metadata
 from assets.outcomes import figures_metadata, outcome_metadata
 from assets.savings import savings_metadata
+from assets.token_costs import token_costs_metadata
 from assets.values import Metadata, integer, number, table
 from assets.worth import worth_metadata
 from pipelines.costs.account import Account
@@ -53,6 +55,7 @@ def materialization_metadata(
     cost = cost_metadata(account, attempt, version)
     metadata["cost/summary"] = cost["cost/summary"]
     metadata |= outcome_metadata(version.stats) | explorer_metadata(made, ledger, pending)
+    metadata |= mixture_metadata(version.stats, version.params) | token_costs_metadata(version, account)
     metadata |= worth_metadata(version.stats, prices)
     metadata |= savings_metadata(version, account, ledger, made.store)
     metadata |= cost | figures_metadata(version.stats)

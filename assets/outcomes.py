@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from assets import plots
+from assets import mixtures, plots
 from assets.values import Metadata, cell, integer, number, share, table
 
 SHARES = {
@@ -18,7 +18,12 @@ SHARES = {
     "realised_shares": "realised",
 }
 CURVES = {"curve": "train", "validation_curve": "validation"}
-TOLD_ELSEWHERE = {"dropped", "histograms", "samples", "audit", "thresholds", "measured", "corpus", *SHARES, *CURVES}
+TOLD_ELSEWHERE = {
+    *("attention", "dropped", "histograms", "samples", "audit", "thresholds", "measured", "corpus"),
+    *SHARES,
+    *CURVES,
+    *mixtures.TOLD_HERE,
+}
 """Stats that are drawn, or stand in a table of their own, or hold texts."""
 
 WITH_SHARES = {"languages", "unknown_language"}
@@ -48,8 +53,10 @@ def figures_metadata(stats: dict[str, Any]) -> Metadata:
 
 
 def attention(stats: dict[str, Any]) -> str | None:
-    """A sentence where a stage's counts look like a mistake: nothing came in, or nothing was kept."""
+    """A sentence where a stage says so, or its counts look like a mistake: nothing came in, or nothing was kept."""
     came_in, went_out = stats.get("documents_in"), stats.get("documents_out")
+    if "attention" in stats:
+        return str(stats["attention"])
     if came_in == 0:
         return "No document came in."
     if came_in and went_out == 0:

@@ -29,7 +29,8 @@ INK, LIMIT = "#888", "#e33"
 GREY, BLUE, ORANGE = "#aaa", "#48e", "#e72"
 SERIES = {
     **dict.fromkeys(("before", "wanted"), GREY),
-    **dict.fromkeys(("after", "planned", "realised", "kept", "train"), BLUE),
+    "planned": ORANGE,
+    **dict.fromkeys(("after", "realised", "kept", "train"), BLUE),
     **dict.fromkeys(("dropped", "validation"), ORANGE),
 }
 """Colours of series, in the order in which they are drawn; of any other name a series is blue."""

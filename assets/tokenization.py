@@ -8,7 +8,7 @@ from pipelines.tokens import indexed, shards
 from pipelines.tokens import tokenizer as training
 from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
-from pipelines.tokens.tokenizer import train_tokenizer
+from pipelines.tokens.tokenizer import make_tokenizer
 
 
 @asset(
@@ -19,8 +19,8 @@ from pipelines.tokens.tokenizer import train_tokenizer
     narrow={"filtered_documents": lambda profile: profile.tokenizer.sources or profile.source_names},
 )
 def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
-    """A byte-level BPE tokenizer, trained on its own named sources; no other source enters it."""
-    return train_tokenizer(filtered_documents, config, engine)
+    """The tokenizer, trained on its own named sources (no other enters it) or loaded, and how finely it cuts text."""
+    return make_tokenizer(filtered_documents, config, engine)
 
 
 @asset(

@@ -1,4 +1,4 @@
-"""Tokenization: the whole stage beside the bare library call in the same run, and reading training samples.
+"""Tokenization: the whole stage beside the bare library call in the same run. Reading is `token_samples.py`'s.
 
 Run `python -m benchmarks.tokens [--quick] [--json]`. Correctness is tested in tests/pipelines/tokens.
 """
@@ -6,34 +6,26 @@ Run `python -m benchmarks.tokens [--quick] [--json]`. Correctness is tested in t
 import os
 import statistics
 import tempfile
-from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
 from benchmarks.harness import Measurement, installed_texts, main, seconds
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine
-from pipelines.mixture.params import MixtureParams
-from pipelines.mixture.plan import plan
-from pipelines.mixture.stage import plan_mixture
 from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
-from pipelines.tokens.blend import blend
 from pipelines.tokens.encode import library_threads
-from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
+from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
-from pipelines.tokens.tokenizer import train_tokenizer
-from pipelines.tokens.training_dataset import BlendDataset
+from pipelines.tokens.tokenizer import make_tokenizer
 
 SHARDS = 8
-SEQUENCE_LENGTH = 1024
 ROUNDS = 3
 
 
 def measure(quick: bool) -> list[Measurement]:
-    """Megabytes per second of the stage and of the library; samples per second of the dataset and of bare slices."""
+    """Megabytes per second of the stage and of the library."""
     texts = installed_texts(4 if quick else 20)
     with tempfile.TemporaryDirectory() as folder:
         store = Store(f"{folder}/store")
@@ -41,7 +33,7 @@ def measure(quick: bool) -> list[Measurement]:
         workers = os.cpu_count() or 1
         engine = Engine(store, workers)
         config = TokenizerParams(sample_megabytes=2)
-        tokenizer = sealed(store, train_tokenizer(documents, config, engine), "tokenizer")
+        tokenizer = sealed(store, make_tokenizer(documents, config, engine), "tokenizer")
         megabytes = sum(len(text.encode()) for text in texts) / 1e6
         stage, library = [], []
         for _ in range(ROUNDS):
@@ -50,7 +42,7 @@ def measure(quick: bool) -> list[Measurement]:
             task = Engine(fresh, workers)
             stage.append(seconds(lambda: tokenize(again, learnt, TokenizeParams(), task)))  # noqa: B023
             library.append(seconds(lambda: encode_batch(tokenizer, texts)))
-        found = [
+        return [
             Measurement(
                 f"tokenize {megabytes:.0f} MB, {workers} workers: read, encode, write shards",
                 "tokenizers.encode_batch",
@@ -60,9 +52,6 @@ def measure(quick: bool) -> list[Measurement]:
                 0.9,
             )
         ]
-        shards = sealed(store, tokenize(documents, tokenizer, TokenizeParams(), engine), "token_shards", "packages")
-        corpus = laid_out(store, documents, shards, engine, Path(folder) / "corpus")
-        return [*found, sample_speed(corpus)]
 
 
 def stored(store: Store, texts: list[str]) -> Dataset:
@@ -96,32 +85,6 @@ def encode_batch(tokenizer: Dataset, texts: list[str]) -> None:
     with library_threads():
         for encoding in loaded.encode_batch(texts, add_special_tokens=False):
             len(encoding)
-
-
-def laid_out(store: Store, documents: Dataset, shards: Dataset, engine: Engine, folder: Path) -> Path:
-    """The token shards and a blend in one folder."""
-    mixture = sealed(store, plan_mixture(documents, MixtureParams(), engine), "training_mixture")
-    made = sealed(store, blend(mixture, shards, BlendParams(), engine, plan), "training_blend")
-    return shards.folder("tokens", made.folder("blend", folder))
-
-
-def sample_speed(corpus: Path) -> Measurement:
-    """Shuffled, blended samples beside slices of one mapped file, the least that reading can cost."""
-    data = BlendDataset(corpus, "train", SEQUENCE_LENGTH)
-    file = max(corpus.glob("*.bin"), key=lambda path: path.stat().st_size)
-    flat = np.memmap(file, dtype="<u2", mode="r")
-    count = len(data)
-    starts = [index * SEQUENCE_LENGTH % (len(flat) - SEQUENCE_LENGTH - 1) for index in range(count)]
-
-    def slices() -> None:
-        for start in starts:
-            flat[start : start + SEQUENCE_LENGTH + 1].astype(np.int64)
-
-    data.sample(0)
-    ours = statistics.median(seconds(lambda: [data.sample(i) for i in range(count)]) for _ in range(ROUNDS))
-    theirs = statistics.median(seconds(slices) for _ in range(ROUNDS))
-    name = f"training samples of {SEQUENCE_LENGTH} tokens"
-    return Measurement(name, "slices of a memory map", count / ours, count / theirs, "samples/s", 0.05)
 
 
 if __name__ == "__main__":

@@ -251,9 +251,23 @@ def read_table(store: Store, object_hash: str, columns: Sequence[str] | None = N
         with pq.ParquetFile(source, page_checksum_verification=True) as file:
             return file.read(columns=columns, use_threads=not alone)
     except (pa.ArrowException, OSError) as error:
-        raise StoreError(
-            f"object {object_hash[:16]}… is damaged ({error}); delete it and run the stage again"
-        ) from error
+        raise _damaged(object_hash, error) from error
+
+
+def _damaged(object_hash: str, error: Exception) -> StoreError:
+    return StoreError(f"object {object_hash[:16]}… is damaged ({error}); delete it and run the stage again")
+
+
+def read_batches(store: Store, object_hash: str, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The rows of one Parquet object, about `batch_bytes` at a time. Raises `StoreError` as `read_table` does."""
+    try:
+        # Page by page, and by this thread alone: memory is a batch, and the time is the task's.
+        with pq.ParquetFile(store.path(object_hash), page_checksum_verification=True, pre_buffer=False) as file:
+            size = sum(file.metadata.row_group(index).total_byte_size for index in range(file.num_row_groups))
+            rows = max(1, min(ROW_GROUP_ROWS, file.metadata.num_rows * batch_bytes // max(1, size)))
+            yield from file.iter_batches(batch_size=rows, columns=list(columns), use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(object_hash, error) from error
 
 
 def parts_record(parts: Mapping[str, Part]) -> dict[str, Any]:

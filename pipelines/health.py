@@ -112,6 +112,7 @@ def _rows_balance(version: Version, _: Version | None, __: CheckParams) -> Findi
     came_in, went_out, dropped = stats["documents_in"], stats["documents_out"], sum(stats.get("dropped", {}).values())
     wrong = [] if came_in == went_out + dropped else [f"{came_in:,} in, {went_out:,} out, {dropped:,} dropped"]
     expected = {part: stats[count] for part, count in _ROWS.items()} | {"rejects": dropped, "clusters": dropped}
+    expected["token_documents"] = stats.get("pieces", went_out)  # a document that is too long is several
     for name, part in version.parts.items():
         if part.rows != expected.get(name, part.rows):
             wrong.append(f"{part.rows:,} rows of {name} instead of {expected[name]:,}")
@@ -218,7 +219,7 @@ def _shares(version: Version, _: Version | None, __: CheckParams) -> Finding | N
     if off is None:
         return None
     told = "; ".join(f"{source}: {sentence}" for source, sentence in off.items())
-    return Finding(not off, told or "every source's share is within blend.share_tolerance")
+    return Finding(not off, told or "every group's share is within blend.share_tolerance")
 
 
 def _loss_finite(version: Version, _: Version | None, __: CheckParams) -> Finding | None:
@@ -286,7 +287,7 @@ PII_MASKED = Check(
 COMPLIANCE = (LICENSED, CONSENTED, WITHIN_RETENTION, REGION_PERMITTED, NO_OPT_OUT, PII_MASKED)
 """What the compliance audit looks at: a source that fails one goes no further."""
 
-SHARES = Check("shares_within_tolerance", "Every source has its share of the tokens, within tolerance.", False, _shares)
+SHARES = Check("shares_within_tolerance", "Every group has its share of the tokens, within tolerance.", False, _shares)
 LOSS_FINITE = Check("loss_finite", "Every training loss is a finite number.", True, _loss_finite)
 LOSS_FALLING = Check(
     "loss_falling", "The loss is lower at the end of training than at its beginning.", False, _loss_falling

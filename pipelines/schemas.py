@@ -261,16 +261,19 @@ CONTAMINATION_HITS = pa.schema(
 
 MIXTURE = pa.schema(
     [
-        column("source", TEXT, "name of the source"),
+        column("group", TEXT, "name of the source, or of the value of mixture.by"),
         column("wanted_share", pa.float64(), "share of tokens asked for, 0 to 1"),
         column("planned_share", pa.float64(), "share of tokens that can be had, 0 to 1"),
         column(
             "available_tokens",
             pa.int64(),
-            "tokens in one epoch (estimated from bytes in the plan, counted in the blend)",
+            "tokens in one epoch (estimated from a sample in the plan, counted in the blend)",
         ),
         column("planned_tokens", pa.int64(), "tokens the mixture takes"),
+        column("repeated_tokens", pa.int64(), "planned tokens beyond the first epoch: seen before"),
+        column("unused_tokens", pa.int64(), "available tokens that no epoch reaches"),
         column("epochs", pa.float64(), "planned tokens / available tokens"),
+        column("max_epochs", pa.float64(), "most epochs allowed"),
         column("note", TEXT, "what could not be met, in words", nullable=True),
     ]
 )
@@ -278,7 +281,7 @@ MIXTURE = pa.schema(
 TOKEN_DOCUMENTS = pa.schema(
     [
         DOC_ID,
-        column("tokens", pa.int64(), "token ids of the document, end-of-document included"),
-        column("bytes", pa.int64(), "length of the text, bytes"),
+        column("tokens", pa.int64(), "token ids of the document, or of one piece of it; those around it included"),
+        column("bytes", pa.int64(), "length of the text, bytes; 0 with all but the first piece of a document"),
     ]
 )

@@ -17,7 +17,8 @@ from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams
 from pipelines.profile import Params, load
 from pipelines.store import digest
-from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
+from pipelines.tokens.blend_params import BlendParams
+from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.training.params import PretrainParams
 from resources.automation import AlertParams, RetentionParams, ScheduleParams, TimeZone, WatchParams
 
@@ -126,7 +127,7 @@ class Profile(Params):
         naming = {
             "reference_sources": self.reference_sources,
             "tokenizer.sources": self.tokenizer.sources,
-            "mixture.shares": list(self.mixture.shares),
+            **(self.mixture.naming_groups if self.mixture.by == "source" else {}),
             "watch.sources": self.watch.sources or [],
             "dedup.against": self.dedup.against,
             "clean.rules": [name for name in self.clean.rules if name != "*"],
@@ -136,7 +137,7 @@ class Profile(Params):
                 if name not in names:
                     raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
         for key in ("reference_sources", "tokenizer.sources", "mixture.shares"):
-            if only_compared := [name for name in naming[key] if name in self.dedup.against]:
+            if only_compared := [name for name in naming.get(key, []) if name in self.dedup.against]:
                 raise ValueError(
                     f"{key} names {only_compared[0]!r}, of which nothing goes on: dedup.against names it too; take it "
                     "out of one of them"
@@ -150,6 +151,15 @@ class Profile(Params):
     def _limits_fit_the_model(self) -> Self:
         if told := self.filters.limits_of_another_model(self.perplexity.model):
             raise ValueError(f"filters: {told}")
+        return self
+
+    @model_validator(mode="after")
+    def _packed_for_the_training(self) -> Self:
+        packed_for, read_for = self.blend.sequence_length, self.training.sequence_length
+        if packed_for not in (None, read_for):
+            raise ValueError(
+                f"blend.sequence_length is {packed_for} and training.sequence_length {read_for}: make them equal"
+            )
         return self
 
     @property
@@ -203,7 +213,7 @@ class Profile(Params):
 
 
 def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
-    """Read a profile. A relative path of a source, an evaluation set or a model starts at the profile's own folder.
+    """Read a profile. A relative path of a source, an evaluation set, a model or a tokenizer starts at its own folder.
 
     Raises `pipelines.profile.ProfileError`, one line per mistake.
     """
@@ -219,6 +229,7 @@ def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
     }
     contamination = profile.contamination.model_copy(update={"sets": sets})
     scorers = {"perplexity": profile.perplexity.placed(folder), "toxicity": profile.toxicity.placed(folder)}
+    scorers["tokenizer"] = profile.tokenizer.placed(folder)
     scorers["filter_benchmark"] = profile.filter_benchmark.placed(folder)
     return profile.model_copy(update={"sources": placed, "contamination": contamination, **scorers})
 

@@ -61,3 +61,16 @@ def test_the_production_model_has_124_million_parameters() -> None:
 
     assert round(parameter_counts(model)[0] / 1e6) == 124
     assert profile.training.batch_size * profile.training.sequence_length == 524_288
+
+
+def test_a_blend_packed_for_other_sequences_than_training_reads_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    text = (CONFIG / "demo.yaml").read_text(encoding="utf-8")
+    packed = "blend: {packing: best_fit, sequence_length: %d}\n"
+    profile = tmp_path / "demo.yaml"
+
+    profile.write_text(text + packed % 128, encoding="utf-8")
+    assert load_profile(profile).blend.sequence_length == 128
+
+    profile.write_text(text + packed % 64, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"blend.sequence_length is 64 and training.sequence_length 128: make them eq"):
+        load_profile(profile)

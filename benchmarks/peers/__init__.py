@@ -78,6 +78,9 @@ PEERS = (
     ),
 )
 
+DATASETS = Peer("datasets 5.2.0", "datasets_tokens_script.py", ("datasets==5.2.0", "tokenizers"), 10)
+"""No deduplicator: it tokenizes, as datatrove does, too (`benchmarks/tokenizing.py`)."""
+
 
 def timed(command: list[str], folder: Path) -> tuple[float, str]:
     """Wall seconds of a process that runs in this folder, and what it printed.

@@ -2,9 +2,9 @@
 
 import sys
 
-from benchmarks.peers import PEERS, lmplz
+from benchmarks.peers import DATASETS, PEERS, lmplz
 
-for peer in PEERS:
+for peer in (*PEERS, DATASETS):
     if peer.ready:
         print(f"{peer.name}: {peer.folder} is there")
         continue

@@ -6,14 +6,25 @@ depends on changed: that one rule is resume, increment and memo.
 
 import resource
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipelines.dataset import SCHEMAS, Part, PartKind, Parts, Shard, parts_from, parts_record, read_table, write_shard
+from pipelines.dataset import (
+    SCHEMAS,
+    Part,
+    PartKind,
+    Parts,
+    Shard,
+    parts_from,
+    parts_record,
+    read_batches,
+    read_table,
+    write_shard,
+)
 from pipelines.store import Store, digest
 from pipelines.usage import Usage
 
@@ -53,6 +64,10 @@ class Inputs:
     def table(self, index: int = 0, columns: Sequence[str] | None = None) -> pa.Table:
         """The index-th aligned input, as a table."""
         return read_table(self.store, self.objects[index], columns)
+
+    def batches(self, index: int, columns: Sequence[str], batch_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The rows of the index-th aligned input, about so many bytes at a time."""
+        return read_batches(self.store, self.objects[index], columns, batch_bytes)
 
     def path(self, index: int) -> Path:
         """The index-th aligned input, as a local file."""

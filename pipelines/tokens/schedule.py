@@ -1,7 +1,7 @@
-"""Which source the next sample comes from: exact shares at every point of training, found at any index.
+"""Which group the next sample comes from: exact shares at every point of training, found at any index.
 
-A quota schedule: after m samples, a source that has n of all N samples has given ⌊m·n/N⌋ or ⌈m·n/N⌉. Such a schedule
-always exists (Tijdeman 1980, "The chairman assignment problem"); taking the earliest deadline among the sources whose
+A quota schedule: after m samples, a group that has n of all N samples has given ⌊m·n/N⌋ or ⌈m·n/N⌉. Such a schedule
+always exists (Tijdeman 1980, "The chairman assignment problem"); taking the earliest deadline among the groups whose
 next sample is due finds it (Steiner & Yeomans 1993). What a sample is stands in `training_dataset.py`.
 """
 
@@ -11,80 +11,89 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-BLOCK = 4096
+BLOCK = 512
 """Samples between two kept states; a block is worked out again when it is visited."""
 
-MOST_SAMPLES = 3 * 10**9
-"""Up to here the products of two sample counts fit 64 bits."""
+LONGEST_ROUND = 1 << 22
+"""Samples of which the order is worked out when training begins, in a fraction of a second: more are made of equal
+rounds, so that sample 10⁹ is found as soon as the first one."""
 
 
-class SourceSchedule:
-    """The order in which sources give their samples.
+class GroupSchedule:
+    """The order in which groups give their samples.
 
-    samples: how many each source gives, in all. Finding any index costs at most one block; walking on costs nothing
-    more. Memory: 8 bytes per source for every 4,096 samples, and one block.
+    samples: how many each group gives, in all: what was asked for, or up to `rounds` - 1 fewer where there are several
+    rounds (one for every 4,194,304 samples, all alike): less than 0.00003 % of the whole. Finding any index costs at
+    most one block; walking on costs nothing more. Memory: 8 bytes per group for every 512 samples of a round.
     """
 
-    def __init__(self, samples: Sequence[int]) -> None:
-        """Raises `ValueError` for negative counts or more than 3·10⁹ samples."""
-        if any(count < 0 for count in samples):
-            raise ValueError(f"a source cannot give fewer than 0 samples: {list(samples)}")
-        self.total = sum(samples)
-        if self.total > MOST_SAMPLES:
-            raise ValueError(
-                f"{self.total:,} samples are more than a schedule holds ({MOST_SAMPLES:,}): longer sequences"
-            )
-        self.samples = np.array(samples, np.int64)
-        blocks = -(-self.total // BLOCK)
-        self._states = np.zeros((blocks, len(samples)), np.int64)
-        given = np.zeros(len(samples), np.int64)
-        sources, ordinals = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    def __init__(self, wanted: Sequence[int]) -> None:
+        """wanted: samples of each group. Raises `ValueError` for negative counts."""
+        if any(count < 0 for count in wanted):
+            raise ValueError(f"a group cannot give fewer than 0 samples: {list(wanted)}")
+        self.rounds = max(1, -(-sum(wanted) // LONGEST_ROUND))
+        self.samples = [count // self.rounds * self.rounds for count in wanted]
+        self.total = sum(self.samples)
+        self._round = np.array([count // self.rounds for count in wanted], np.int64)
+        self._round_samples = int(self._round.sum())
+        blocks = -(-self._round_samples // BLOCK)
+        self._states = np.zeros((blocks, len(wanted)), np.int64)
+        given = np.zeros(len(wanted), np.int64)
+        groups, ordinals = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
         for block in range(blocks):
             self._states[block] = given
-            _advance(self.samples, given, block * BLOCK, self._steps(block), sources, ordinals)
-        self._visited: tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]] = (-1, sources, ordinals)
+            _advance(self._round, given, block * BLOCK, self._steps(block), groups, ordinals)
+        self._visited: tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]] = (-1, groups, ordinals)
 
     def __len__(self) -> int:
-        """Samples of all sources."""
+        """Samples of all groups."""
         return self.total
 
     def locate(self, index: int) -> tuple[int, int]:
-        """(source, which of its samples) at a place in the schedule. Raises `IndexError` outside it."""
+        """(group, which of its samples) at a place in the schedule. Raises `IndexError` outside it."""
         if not 0 <= index < self.total:
             raise IndexError(f"sample {index} of {self.total}")
-        block, place = divmod(index, BLOCK)
-        visited, sources, ordinals = self._visited
+        rounds, place = divmod(index, self._round_samples)
+        block, step = divmod(place, BLOCK)
+        visited, groups, ordinals = self._visited
         if visited != block:
-            sources, ordinals = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+            groups, ordinals = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
             given = self._states[block].copy()
-            _advance(self.samples, given, block * BLOCK, self._steps(block), sources, ordinals)
-            self._visited = (block, sources, ordinals)
-        return int(sources[place]), int(ordinals[place])
+            _advance(self._round, given, block * BLOCK, self._steps(block), groups, ordinals)
+            self._visited = (block, groups, ordinals)
+        group = int(groups[step])
+        return group, rounds * int(self._round[group]) + int(ordinals[step])
 
     def _steps(self, block: int) -> int:
-        return min(BLOCK, self.total - block * BLOCK)
+        return min(BLOCK, self._round_samples - block * BLOCK)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def _advance(
     samples: npt.NDArray[np.int64],
     given: npt.NDArray[np.int64],
     position: int,
     steps: int,
-    sources: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int64],
     ordinals: npt.NDArray[np.int64],
 ) -> None:
-    """Choose the sources of `steps` places from `position` on; `given` counts what each has given so far."""
+    """Choose the groups of `steps` places from `position` on; `given` counts what each has given so far."""
     total = samples.sum()
+    never = np.int64(1) << 62
+    due = np.full(len(samples), never)  # first place at which one more keeps a group at or below its quota rounded up
+    deadline = np.full(len(samples), never)  # last place at which one less would put it below its quota rounded down
+    for group in range(len(samples)):
+        if samples[group]:
+            due[group] = given[group] * total // samples[group] + 1
+            deadline[group] = ((given[group] + 1) * total + samples[group] - 1) // samples[group]
     for step in range(steps):
         place = position + step + 1
-        chosen, earliest = -1, np.int64(0)
-        for source in range(len(samples)):
-            # Due: giving one more keeps the source at or below its quota rounded up.
-            if given[source] * total < samples[source] * place:
-                deadline = ((given[source] + 1) * total + samples[source] - 1) // samples[source]
-                if chosen < 0 or deadline < earliest:
-                    chosen, earliest = source, deadline
-        sources[step] = chosen
+        chosen, earliest = -1, never
+        for group in range(len(samples)):
+            if due[group] <= place and deadline[group] < earliest:
+                chosen, earliest = group, deadline[group]
+        groups[step] = chosen
         ordinals[step] = given[chosen]
         given[chosen] += 1
+        due[chosen] = given[chosen] * total // samples[chosen] + 1
+        deadline[chosen] = ((given[chosen] + 1) * total + samples[chosen] - 1) // samples[chosen]

@@ -1,107 +1,97 @@
-"""Which documents are held out for validation: by a hash of their id, so that a document stays on its side.
+"""Which documents are held out for validation: by a hash of what they say, so that copies are on the same side.
 
-Adding or removing other documents moves nothing. Two exceptions keep small corpora usable, see `settle`.
+Adding or removing other documents moves nothing. Two exceptions keep small corpora usable, see `to_keep` and `to_hold`.
+Who asks this of every document is `order.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import xxhash
 
-from pipelines.engines.task import Inputs, Made, Stats
-
-VERSION = 1
-
-SALT = "validation/"
-"""Keeps this hash apart from other uses of the same id and seed."""
+SALT = xxhash.xxh3_64_intdigest(b"validation")
+"""Keeps this hash apart from other uses of the same content and seed."""
 
 
 @dataclass(frozen=True)
-class SplitWork:
-    """What decides which documents are held out."""
+class Split:
+    """What decides which documents are held out: those whose rank is below the share of 2^64.
+
+    keep, hold: ranks of documents that are on the training and on the validation side in any case.
+    """
 
     validation_share: float
     seed: int
+    keep: tuple[int, ...] = ()
+    hold: tuple[int, ...] = ()
+
+    def held(self, ranks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Which documents of these ranks are held out."""
+        below = ranks < np.uint64(int(self.validation_share * 2**64))
+        kept = np.isin(ranks, np.array(self.keep, np.uint64))
+        return below & ~kept | np.isin(ranks, np.array(self.hold, np.uint64))
+
+    def keeping(self, ranks: Iterable[int]) -> "Split":
+        """The same split with these on the training side."""
+        return replace(self, keep=tuple(sorted(ranks)))
+
+    def holding(self, ranks: Iterable[int]) -> "Split":
+        """The same split with these on the validation side."""
+        return replace(self, hold=tuple(sorted(ranks)))
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The part of it that belongs in a task's key: all of it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """One shard's documents: how many, their tokens, and the places of those held out, ascending.
+class Side:
+    """What a group has, of one shard or of all: documents and tokens for training, and the ranks at its ends.
 
-    lowest, highest: (hash, place) of the document nearest to and farthest from being held out.
+    lowest, highest: ranks of the document nearest to and farthest from being held out, held out or not.
     """
 
     documents: int
     tokens: int
-    places: tuple[int, ...]
-    lengths: tuple[int, ...]
-    lowest: tuple[int, int, int]
-    highest: tuple[int, int, int]
-
-    def holding(self, places: Mapping[int, int]) -> "HeldOut":
-        """The same shard with other documents held out: place → tokens."""
-        chosen = sorted(places)
-        return HeldOut(
-            self.documents, self.tokens, tuple(chosen), tuple(places[p] for p in chosen), self.lowest, self.highest
-        )
+    lowest: int
+    highest: int
 
 
-def run_split(inputs: Inputs, work: SplitWork) -> Iterable[Made]:
-    """Hold out documents of one shard of token documents."""
-    table = inputs.table(0, ["doc_id", "tokens"])
-    tokens = table["tokens"].to_numpy()
-    ranks = np.array(
-        [xxhash.xxh3_64_intdigest(f"{SALT}{name}".encode(), seed=work.seed) for name in table["doc_id"].to_pylist()],
-        np.uint64,
+def rank_contents(contents: Iterable[memoryview | bytes], seed: int) -> npt.NDArray[np.uint64]:
+    """The rank of each document, uint64: the same for the same content, wherever it stands."""
+    start = (SALT + seed) % 2**64
+    return np.array([xxhash.xxh3_64_intdigest(content, start) for content in contents], np.uint64)
+
+
+def merged(sides: Iterable[tuple[str, Side]]) -> dict[str, Side]:
+    """The groups of all shards."""
+    found: dict[str, Side] = {}
+    for name, side in sides:
+        other = found.get(name)
+        found[name] = side if other is None else _together(side, other)
+    return found
+
+
+def to_keep(groups: Mapping[str, Side]) -> set[int]:
+    """Ranks to keep for training: the highest one of each group whose documents would all be held out."""
+    return {side.highest for side in groups.values() if not side.documents}
+
+
+def to_hold(groups: Mapping[str, Side]) -> set[int]:
+    """A rank to hold out where no document at all would be: the lowest one that empties no group."""
+    last = {side.highest for side in groups.values()}
+    candidates: Sequence[int] = [side.lowest for side in groups.values() if side.lowest not in last]
+    return {min(candidates)} if candidates else set()
+
+
+def _together(one: Side, other: Side) -> Side:
+    return Side(
+        one.documents + other.documents,
+        one.tokens + other.tokens,
+        min(one.lowest, other.lowest),
+        max(one.highest, other.highest),
     )
-    held = np.flatnonzero(ranks < np.uint64(int(work.validation_share * 2**64)))
-    lowest, highest = int(ranks.argmin()), int(ranks.argmax())
-    yield Stats(
-        {
-            "documents": len(ranks),
-            "tokens": int(tokens.sum()),
-            "places": held.tolist(),
-            "lengths": tokens[held].tolist(),
-            "lowest": [int(ranks[lowest]), lowest, int(tokens[lowest])],
-            "highest": [int(ranks[highest]), highest, int(tokens[highest])],
-        }
-    )
-
-
-def held_out(stats: Mapping[str, Any]) -> HeldOut:
-    """The result of `run_split`, read back."""
-    return HeldOut(
-        stats["documents"],
-        stats["tokens"],
-        tuple(stats["places"]),
-        tuple(stats["lengths"]),
-        tuple(stats["lowest"]),
-        tuple(stats["highest"]),
-    )
-
-
-def settle(sources: Mapping[str, Sequence[HeldOut]], validation_share: float) -> dict[str, list[HeldOut]]:
-    """The split of all sources, made usable.
-
-    A source whose every document was held out keeps one for training (the one with the highest hash). Where no
-    document at all was held out though a share was asked for, one is: the lowest hash among sources with several
-    documents.
-    """
-    settled = {name: list(shards) for name, shards in sources.items()}
-    for shards in settled.values():
-        if shards and all(len(shard.places) == shard.documents for shard in shards):
-            where = max(range(len(shards)), key=lambda index: shards[index].highest)
-            chosen = dict(zip(shards[where].places, shards[where].lengths, strict=True))
-            del chosen[shards[where].highest[1]]
-            shards[where] = shards[where].holding(chosen)
-    if validation_share and not any(shard.places for shards in settled.values() for shard in shards):
-        several = [name for name, shards in settled.items() if sum(shard.documents for shard in shards) > 1]
-        candidates = [
-            (settled[name][index].lowest, name, index) for name in several for index in range(len(settled[name]))
-        ]
-        if candidates:
-            (_, place, tokens), name, index = min(candidates)
-            settled[name][index] = settled[name][index].holding({place: tokens})
-    return settled

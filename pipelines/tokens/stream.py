@@ -1,113 +1,269 @@
-"""A stream of tokens: documents in a shuffled order, epoch after epoch, readable from any position.
+"""Streams: the samples of one group, over all token shards, readable in any order from the mapped files.
 
-`ShardFiles` reads the mapped token files; `TokenStream` knows the order. Which stream a sample comes from is
-`schedule.py`'s business.
+`Concatenation` cuts the documents of a stream, one after the other, into sequences; `Packing` reads sequences that were
+packed before (`packing.py`). Which stream a sample comes from is `schedule.py`'s business.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numba
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from pipelines.tokens.indexed import map_tokens
+from pipelines.tokens.layout import Packed, Run, map_order, map_packed
+from pipelines.tokens.permutation import key_of, permuted
 
 OPEN_FILES = 128
-"""Token files mapped at once: below the usual limit of 1,024 open files, with room for a data loader's workers."""
+"""Files mapped at once: below the usual limit of 1,024 open files, with room for a data loader's workers."""
+
+
+KNOWN_TURNS = 64
+"""Epochs of which a stream remembers where they begin: more than are usually read."""
+
+
+@dataclass(frozen=True)
+class ShardPaths:
+    """The files of one token shard, and what they hold. packed: None where documents are concatenated."""
+
+    tokens: Path
+    order: Path
+    documents: int
+    packed: Path | None = None
+    samples: int = 0
+    pieces: int = 0
 
 
 class ShardFiles:
-    """The tokens of many `.bin` files as if they were one array. Nothing is read until it is asked for.
+    """The mapped files of many token shards. Nothing is read until it is asked for.
 
     Copies for other processes open the files anew.
     """
 
-    def __init__(self, paths: Sequence[Path], tokens: Sequence[int], kind: np.dtype) -> None:
-        """paths: the files, in order. tokens: how many ids each holds. kind: their type."""
-        self._paths = list(paths)
-        self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(tokens, np.int64))])
+    def __init__(self, shards: Sequence[ShardPaths], kind: np.dtype) -> None:
+        """kind: type of the ids."""
+        self._shards = list(shards)
         self._kind = kind
-        self._open: OrderedDict[int, npt.NDArray[np.integer]] = OrderedDict()
+        self._open: OrderedDict[tuple[str, int], Any] = OrderedDict()
 
-    def read(self, start: int, count: int) -> npt.NDArray[np.integer]:
-        """`count` ids from `start` on, of one file: a document never crosses files."""
-        shard = int(np.searchsorted(self._starts, start, side="right")) - 1
-        within = start - int(self._starts[shard])
-        return self._map(shard)[within : within + count]
+    def tokens(self, shard: int) -> npt.NDArray[np.integer]:
+        """All ids of a shard."""
+        paths = self._shards[shard]
+        ids: npt.NDArray[np.integer] = self._mapped("tokens", shard, lambda: map_tokens(paths.tokens, self._kind))
+        return ids
 
-    def _map(self, shard: int) -> npt.NDArray[np.integer]:
-        mapped = self._open.pop(shard, None)
-        if mapped is None:
-            mapped = map_tokens(self._paths[shard], self._kind)
+    def order(self, shard: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Where its documents begin, and where they end in their run; see `order.order_bytes`."""
+        paths = self._shards[shard]
+        both: tuple[np.ndarray, np.ndarray] = self._mapped(
+            "order", shard, lambda: map_order(paths.order, paths.documents)
+        )
+        return both
+
+    def packed(self, shard: int) -> Packed:
+        """Its packed samples."""
+        paths = self._shards[shard]
+        if paths.packed is None:
+            raise ValueError(f"{paths.tokens} was not packed")
+        path = paths.packed
+        packed: Packed = self._mapped("packed", shard, lambda: map_packed(path, paths.samples, paths.pieces))
+        return packed
+
+    def _mapped(self, what: str, shard: int, opened: Callable[[], Any]) -> Any:
+        found = self._open.pop((what, shard), None)
+        if found is None:
+            found = opened()
             if len(self._open) >= OPEN_FILES:
                 self._open.popitem(last=False)
-        self._open[shard] = mapped
-        return mapped
+        self._open[what, shard] = found
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_open": OrderedDict()}
 
 
-class TokenStream:
-    """Documents one after the other, each epoch in an order of its own; every epoch holds every token once.
+@dataclass(frozen=True)
+class Spans:
+    """The tokens of one sample: stretches of `.bin` files, each of one document, one after the other.
 
-    Memory: 12 bytes per document, and 12 more for each of up to two epochs in use.
+    parts: (shard, where stretches of it begin, their tokens); the arrays are int64.
     """
 
-    def __init__(self, name: str, seed: int, starts: np.ndarray, lengths: np.ndarray, files: ShardFiles) -> None:
-        """starts: where each document begins in `files`, tokens. lengths: tokens of each document, above 0."""
+    parts: list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens of each stretch."""
+        return self.parts[0][2] if len(self.parts) == 1 else np.concatenate([lengths for _, _, lengths in self.parts])
+
+
+class Stream(Protocol):
+    """The samples of one group. name: of the group. planned: tokens to give in all. samples: how many that makes."""
+
+    name: str
+    planned: int
+    samples: int
+
+    def spans(self, ordinal: int) -> Spans:
+        """Where the tokens of a sample are."""
+
+    def tokens_in(self, samples: int) -> int:
+        """Tokens of the stream that so many samples take up."""
+
+
+class Concatenation:
+    """Documents one after the other, epoch after epoch, cut into samples that share their last token with the next.
+
+    In every epoch that is read to its end every token is an input exactly once. An epoch begins at a document that its
+    key chooses and runs around, so each cuts documents elsewhere; its samples are visited in a shuffled order, so a
+    part of an epoch is drawn from the whole of it. Memory: some bytes per shard, none per document.
+    """
+
+    def __init__(
+        self, name: str, seed: int, runs: Sequence[tuple[int, Run]], files: ShardFiles, planned: int, length: int
+    ) -> None:
+        """runs: (shard, its run). planned: tokens to give in all. length: of a sequence, tokens."""
         self.name = name
-        self._seed = seed
-        self._starts = starts.astype(np.int64)
-        self._lengths = lengths.astype(np.int32)
+        self.planned = planned
+        self._key = (seed, name)
+        self._runs = [(shard, run) for shard, run in runs if run.tokens]
         self._files = files
-        self.tokens = int(self._lengths.sum(dtype=np.int64))
-        self._epochs: OrderedDict[int, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self._length = length
+        self._ends = np.cumsum([run.tokens for _, run in self._runs], dtype=np.int64)
+        self._epoch = int(self._ends[-1]) if self._runs else 0
+        self.samples = max(0, planned - 1) // length if self._epoch else 0
+        epochs = -(-planned // self._epoch) if self._epoch else 0
+        self._whole = max(0, epochs * self._epoch - 1) // length
+        self._turns: dict[int, int] = {}
 
-    def window(self, position: int, count: int) -> npt.NDArray[np.int64]:
-        """`count` ids from a position of the endless stream on; position // tokens is the epoch."""
-        ids = np.empty(count, np.int64)
-        filled = 0
-        while filled < count:
-            epoch, offset = divmod(position + filled, self.tokens)
-            order, ends = self._epoch(epoch)
-            place = int(np.searchsorted(ends, offset, side="right"))
-            while filled < count and place < len(order):
-                document = order[place]
-                left = int(ends[place]) - offset
-                begin = int(self._starts[document]) + int(self._lengths[document]) - left
-                take = min(left, count - filled)
-                ids[filled : filled + take] = self._files.read(begin, take)
-                filled += take
-                offset += take
-                place += 1
-        return ids
+    def spans(self, ordinal: int) -> Spans:
+        """Where the tokens of a sample are."""
+        position, left = self._visited(ordinal) * self._length, self._length + 1
+        found: list[tuple[int, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
+        while left:
+            epoch, offset = divmod(position, self._epoch)
+            place = (offset + self._turn(epoch)) % self._epoch
+            number = int(self._ends.searchsorted(place, "right"))
+            shard, run = self._runs[number]
+            within = place - int(self._ends[number]) + run.tokens
+            take = min(left, run.tokens - within, self._epoch - offset)
+            starts, ends = self._files.order(shard)
+            some = slice(run.first, run.first + run.count)
+            begins, lengths = _walk(starts[some], ends[some], within, take)
+            found.append((shard, begins, lengths))
+            position += take
+            left -= take
+        return Spans(found)
 
-    def _epoch(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        """(documents in the order of this epoch, int32; where each ends in it, tokens, int64)."""
-        if epoch in self._epochs:
-            return self._epochs[epoch]
-        order = shuffled(len(self._lengths), f"{self._seed}/{self.name}/{epoch}")
-        ends = np.cumsum(self._lengths[order], dtype=np.int64)
-        if len(self._epochs) >= 2:
-            self._epochs.popitem(last=False)
-        self._epochs[epoch] = (order, ends)
-        return order, ends
+    def tokens_in(self, samples: int) -> int:
+        """Tokens that are an input of so many samples."""
+        return samples * self._length
 
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_epochs": OrderedDict()}
+    def _visited(self, ordinal: int) -> int:
+        """The sample, counted along the stream, that is visited at this place."""
+        epoch = ordinal * self._length // self._epoch
+        first = -(-epoch * self._epoch // self._length)
+        after = min(-(-(epoch + 1) * self._epoch // self._length), self._whole)
+        return first + int(permuted(ordinal - first, after - first, key_of(*self._key, epoch)))
+
+    def _turn(self, epoch: int) -> int:
+        """Where an epoch begins in the stream: at a document's first token."""
+        found = self._turns.get(epoch)
+        if found is None:
+            place = int(key_of(*self._key, epoch, "turn")) % self._epoch
+            number = int(self._ends.searchsorted(place, "right"))
+            shard, run = self._runs[number]
+            before = int(self._ends[number]) - run.tokens
+            ends = self._files.order(shard)[1][run.first : run.first + run.count]
+            document = int(ends.searchsorted(place - before, "right"))
+            found = before + (int(ends[document - 1]) if document else 0)
+            if len(self._turns) == KNOWN_TURNS:
+                self._turns.clear()
+            self._turns[epoch] = found
+        return found
 
 
-def shuffled(count: int, key: str) -> npt.NDArray[np.int32]:
-    """The numbers below `count` in an order that `key` alone decides, on any machine and any version of NumPy.
+class Packing:
+    """Packed samples, each epoch in a shuffled order of its own. Memory: some bytes per shard, none per document."""
 
-    Sorts by SplitMix64 (Steele et al. 2014), which maps distinct numbers to distinct ones: no ties.
-    """
-    start = np.uint64(xxhash.xxh3_64_intdigest(key.encode()))
-    bits = (np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) + start
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.argsort(bits ^ (bits >> np.uint64(31)), kind="stable").astype(np.int32)
+    def __init__(
+        self,
+        name: str,
+        seed: int,
+        runs: Sequence[tuple[int, Run, int, int]],
+        files: ShardFiles,
+        planned: int,
+    ) -> None:
+        """runs: (shard, its run, its first sample, samples). planned: tokens to give in all, padding not counted."""
+        self.name = name
+        self.planned = planned
+        self._key = (seed, name)
+        self._runs = [(shard, first, samples) for shard, _, first, samples in runs if samples]
+        self._files = files
+        self._ends = np.cumsum([samples for _, _, samples in self._runs], dtype=np.int64)
+        self._epoch = int(self._ends[-1]) if self._runs else 0
+        self._tokens = sum(run.tokens for _, run, _, _ in runs)
+        self.samples = planned * self._epoch // self._tokens if self._epoch else 0
+
+    def spans(self, ordinal: int) -> Spans:
+        """Where the tokens of a sample are."""
+        epoch, place = divmod(ordinal, self._epoch)
+        visited = int(permuted(place, self._epoch, key_of(*self._key, epoch)))
+        number = int(self._ends.searchsorted(visited, "right"))
+        shard, first, samples = self._runs[number]
+        packed = self._files.packed(shard)
+        sample = first + visited - int(self._ends[number]) + samples
+        pieces = slice(int(packed.firsts[sample]), int(packed.firsts[sample + 1]))
+        return Spans([(shard, packed.begins[pieces], packed.lengths[pieces].astype(np.int64))])
+
+    def tokens_in(self, samples: int) -> int:
+        """Tokens that so many samples hold on average, padding not counted."""
+        return samples * self._tokens // self._epoch if self._epoch else 0
+
+
+def read_spans(spans: Spans, files: ShardFiles, ids: npt.NDArray[np.int64]) -> None:
+    """Fill the beginning of `ids` with the tokens of a sample."""
+    at = 0
+    for shard, begins, lengths in spans.parts:
+        at = _gather(files.tokens(shard), begins, lengths, ids, at)
+
+
+@numba.njit(cache=True, nogil=True)
+def _walk(
+    starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], offset: int, count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(begin in the `.bin`, tokens) of the documents that hold `count` tokens of a run from `offset` on."""
+    document = np.searchsorted(ends, offset, side="right")
+    first, stop = document, offset + count
+    last = first
+    while ends[last] < stop:
+        last += 1
+    begins, lengths = np.empty(last - first + 1, np.int64), np.empty(last - first + 1, np.int64)
+    while document <= last:
+        before = ends[document - 1] if document else 0
+        within = max(offset, before)
+        begins[document - first] = starts[document] + within - before
+        lengths[document - first] = min(stop, ends[document]) - within
+        document += 1
+    return begins, lengths
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather(
+    tokens: npt.NDArray[np.integer],
+    begins: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.int64],
+    at: int,
+) -> int:
+    """Copy stretches of a file one after the other into `ids` from `at` on; gives where it ended."""
+    for span in range(len(begins)):
+        begin = begins[span]
+        for step in range(lengths[span]):
+            ids[at] = tokens[begin + step]
+            at += 1
+    return at

@@ -1,67 +1,63 @@
-"""Training the tokenizer: byte-level BPE on a sample of named sources, in the files that `transformers` loads.
+"""The tokenizer: trained on a sample of named sources or loaded as it is, checked, and measured on that sample.
 
-No normalisation, so that decoding gives back exactly what was encoded (texts are normalised when they are cleaned);
-digits one by one; words split as in GPT-2. Encoding documents is `encode.py`'s business.
+It is kept in the files that `transformers` loads. How a vocabulary is learnt stands in `tokenizer_training.py`, how one
+is found in `loading.py`. Encoding documents is `encode.py`'s business.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Stats, Task
-from pipelines.tokens.encode import library_threads
-from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams
-from pipelines.tokens.sample import Sample
-
-VERSION = 2
-
-LONGEST_LEARNT_WORD = 200
-"""Longest stretch without a space, in byte symbols, that merges are learnt from."""
-
-MEASURED_BYTES = 1_000_000
-"""Sample text per source that bytes per token are measured on, and that is encoded and decoded as a check."""
-
-HOSTILE_TEXTS = (
-    "",
-    " ",
-    "\n\n\n\t \r\n",
-    "\x00\x01\x7f\x80",
-    "\ufeff\ufffe\uffff\U0010ffff",
-    "e\u0301 \u00e9 A\u030a \u212b \ufb01",
-    "Z\u0351\u036b\u0343a\u0321l\u0310g\u0322o",
-    "\u202eright to left\u202c \u0627\u0644\u0639\u0631\u0628\u064a\u0629",
-    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466\U0001f1e9\U0001f1ea\U0001f44b\U0001f3fd",
-    "吾輩は猫である。名前はまだ無い。",
-    "0123456789 ٠١٢٣ Ⅷ ½ 1e-05 3.14",
-    "a" * 5_000,
-    " " * 300 + "x",
-    f"{END_OF_TEXT}{PADDING} <|endoftext |> < |pad| >",
+from pipelines.tokens.encode import id_space, library_threads
+from pipelines.tokens.fertility import measure
+from pipelines.tokens.loading import (
+    TOKENIZER,
+    FoundTokenizer,
+    converted,
+    find_tokenizer,
+    named_roles,
+    opened,
+    trained_files,
+    with_roles,
 )
-"""Texts that break tokenizers: each must come back from encoding and decoding unchanged."""
+from pipelines.tokens.sample import Sample, Sampled
+from pipelines.tokens.tokenizer_checks import check_ids, hostile_changes, special_ids
+from pipelines.tokens.tokenizer_params import END_OF_TEXT, PADDING, TokenizerParams
+from pipelines.tokens.tokenizer_training import libraries, train
+
+VERSION = 3
+
+OF_LOADED = frozenset({"path", "name", "revision"})
+OF_TRAINED = frozenset({"vocabulary", "min_frequency", "pattern", "digits", "nfc"})
 
 
 @dataclass(frozen=True)
-class TrainingWork:
-    """What the training task needs: parameters, and how many of the input shards belong to each source, in order."""
+class TokenizerWork:
+    """What the task needs: parameters, how many of the input shards belong to each source, in order, and the tokenizer
+    to load, if there is one, with what it is known by."""
 
     config: TokenizerParams
     shards: tuple[tuple[str, int], ...]
+    found: FoundTokenizer | None
+    identity: dict[str, Any]
 
 
-def train_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
-    """Train a byte-level BPE tokenizer; the draft has the part `tokenizer`: three JSON files.
+def make_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
+    """Train or load a tokenizer; the draft has the part `tokenizer`: tokenizer.json, tokenizer_config.json,
+    special_tokens_map.json, and what else a loaded one has.
 
-    filtered_documents: the sources to learn from; further ones are passed over when `config.sources` names some.
-    Special tokens come first: `<|endoftext|>` 0 (end of document, and what a generation starts from, as in GPT-2),
-    `<|pad|>` 1, then the reserved ones. The same inputs give the same bytes whatever the number of threads. The
-    vocabulary is smaller than asked where the sample has too few pairs. Memory: the sample (`sample_megabytes`), one
-    shard, and the distinct words of the sample. Raises `ValueError` for unknown sources and when there is no text.
+    filtered_documents: the sources to learn from and to measure on; further ones are passed over when `config.sources`
+    names some. Special tokens of a trained one come first: the beginning and end of text (one token, `<|endoftext|>`,
+    unless they are named), padding, then the reserved ones. The same inputs give the same bytes whatever the number of
+    threads. The vocabulary is smaller than asked where the sample has too few pairs. Memory: the sample
+    (`sample_megabytes`) a few times, one shard, and the distinct words of the sample. Raises `ValueError` for unknown
+    sources, when there is no text, for a tokenizer that is not there, and for one that does not do.
     """
     present = filtered_documents.partitions
     for name in [*config.sources, *config.weights]:
@@ -72,111 +68,84 @@ def train_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine
     names = [name for name in present if not config.sources or name in config.sources]
     documents = filtered_documents.of(*names)
     shards = tuple((name, len(documents.of(name).shards("documents"))) for name in names)
-    params = config.model_dump(exclude={"sources"}) | {
-        "shards": [list(pair) for pair in shards],
-        "tokenizers": version("tokenizers"),
-    }
+    found = find_tokenizer(config) if config.kind == "loaded" else None
+    identity = found.identity() if found else {}
+    params = config.model_dump(exclude={"sources", "lossy"} | OF_LOADED | (OF_TRAINED if found else set()))
+    params |= {"shards": [list(pair) for pair in shards]}
+    params |= {"loaded": identity, "tokenizers": version("tokenizers")} if found else libraries(config)
     result = engine.run(
         Task(
-            run_training,
+            run_tokenizer,
             "tokens.tokenizer",
             VERSION,
             params,
             inputs=tuple(shard.object for shard in documents.shards("documents")),
-            payload=TrainingWork(config, shards),
+            payload=TokenizerWork(config, shards, found, identity),
             rows=documents.rows("documents"),
         )
     )
+    if config.lossy == "refuse":
+        _refuse_lossy(result.stats["round_trip"], found.name if found else "trained here")
     return Draft(result.parts, result.stats)
 
 
-def run_training(inputs: Inputs, work: TrainingWork) -> Iterable[Made]:
-    """Sample, train, check, write."""
+def run_tokenizer(inputs: Inputs, work: TokenizerWork) -> Iterable[Made]:
+    """Sample, train or load, check, measure, write."""
+    config = work.config
     samples = _draw(inputs, work)
-    texts = [pair for sample in samples for pair in sample.documents()]
-    if not any(text for _, text in texts):
+    documents = [document for sample in samples for document in sample.documents()]
+    if not any(document.text for document in documents):
         names = ", ".join(name for name, _ in work.shards) or "none"
         raise ValueError(f"the tokenizer has nothing to learn from: its sources ({names}) hold no text")
-    special = [END_OF_TEXT, PADDING, *work.config.reserved_tokens]
     with library_threads():
-        tokenizer = train([text for _, text in texts], work.config, special)
-        bytes_per_token = _check_and_measure(tokenizer, texts)
-    by_source = {name: sum(1 for source, _ in texts if source == name) for name, _ in work.shards}
-    taken = {name: sum(len(t.encode()) for s, t in texts if s == name) for name, _ in work.shards}
-    yield "tokenizer", File("tokenizer.json", tokenizer.to_str(pretty=True).encode())
-    yield "tokenizer", File("tokenizer_config.json", _json(tokenizer_config(tokenizer, special)))
-    yield "tokenizer", File("special_tokens_map.json", _json(special_tokens_map(special)))
+        if work.found:
+            made_by = "loaded"
+            tokenizer, files, ids = _load(work.found, work.identity, config)
+        else:
+            tokenizer, made_by = train([document.text for document in documents], config)
+            files, ids = _as_trained(tokenizer, config)
+        measured = _measured(tokenizer, documents)
+    for file in sorted(files):
+        yield "tokenizer", File(file, files[file])
     yield Stats(
         {
             "documents_in": sum(sample.offered_documents for sample in samples),
             "bytes_in": sum(sample.offered_bytes for sample in samples),
-            "sample_documents": by_source,
-            "sample_bytes": taken,
-            "vocabulary_size": tokenizer.get_vocab_size(),
-            "vocabulary_wanted": work.config.vocabulary,
-            "eos_id": tokenizer.token_to_id(END_OF_TEXT),
-            "pad_id": tokenizer.token_to_id(PADDING),
-            "bytes_per_token": bytes_per_token,
+            "sample_documents": {name: sum(1 for d in documents if d.source == name) for name, _ in work.shards},
+            "sample_bytes": {
+                name: sum(len(d.text.encode()) for d in documents if d.source == name) for name, _ in work.shards
+            },
+            "made_by": made_by,
+            "vocabulary_size": id_space(tokenizer),
+            **({} if work.found else {"vocabulary_wanted": config.vocabulary}),
+            **{role.replace("_token", "_id"): ids.get(role) for role in ("bos_token", "eos_token", "pad_token")},
+            **measured,
         }
     )
 
 
-def train(texts: Sequence[str], config: TokenizerParams, special: Sequence[str]) -> Tokenizer:
-    """A byte-level BPE tokenizer learnt from texts (Sennrich et al. 2016; bytes as in Radford et al. 2019)."""
-    tokenizer = Tokenizer(models.BPE())
-    words = [
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
-    ]
-    # Learning takes time that grows with the square of a word's length, so a megabyte without a space is learnt in
-    # pieces; encoding is linear and takes words whole.
-    pieces = pre_tokenizers.Split(Regex(f".{{{LONGEST_LEARNT_WORD}}}"), "isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*words, pieces])
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=config.vocabulary,
-        min_frequency=config.min_frequency,
-        special_tokens=list(special),
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator((texts[i : i + 1000] for i in range(0, len(texts), 1000)), trainer)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(words)
-    return tokenizer
+def _load(
+    found: FoundTokenizer, identity: dict[str, Any], config: TokenizerParams
+) -> tuple[Tokenizer, dict[str, bytes], dict[str, int]]:
+    """(tokenizer, its files, ids of its roles)."""
+    files = converted(found.read(identity), found.name)
+    tokenizer = opened(files[TOKENIZER], found.name)
+    asked = {"bos_token": config.bos_token, "eos_token": config.eos_token, "pad_token": config.pad_token}
+    roles = named_roles(files, found.name) | {role: token for role, token in asked.items() if token}
+    files = with_roles(files, tokenizer, roles, config.reserved_tokens, found.name)
+    check_ids(tokenizer, found.name)
+    return tokenizer, files, special_ids(tokenizer, roles, found.name)
 
 
-def tokenizer_config(tokenizer: Tokenizer, special: Sequence[str]) -> dict[str, Any]:
-    """What `transformers.AutoTokenizer` reads beside `tokenizer.json`."""
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": END_OF_TEXT,
-        "eos_token": END_OF_TEXT,
-        "pad_token": PADDING,
-        "additional_special_tokens": list(special[2:]),
-        "added_tokens_decoder": {
-            str(tokenizer.token_to_id(token)): {
-                "content": token,
-                "lstrip": False,
-                "normalized": False,
-                "rstrip": False,
-                "single_word": False,
-                "special": True,
-            }
-            for token in special
-        },
-        "clean_up_tokenization_spaces": False,
-        "padding_side": "right",
-    }
+def _as_trained(tokenizer: Tokenizer, config: TokenizerParams) -> tuple[dict[str, bytes], dict[str, int]]:
+    """(files, ids of the roles)."""
+    eos = config.eos_token or END_OF_TEXT
+    roles = {"bos_token": config.bos_token or eos, "eos_token": eos, "pad_token": config.pad_token or PADDING}
+    ids = special_ids(tokenizer, roles, "trained here")
+    return trained_files(tokenizer, roles, config.special_tokens), ids
 
 
-def special_tokens_map(special: Sequence[str]) -> dict[str, Any]:
-    """The roles of the special tokens, as older readers expect them."""
-    roles: dict[str, Any] = {"bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT, "pad_token": PADDING}
-    return roles | ({"additional_special_tokens": list(special[2:])} if special[2:] else {})
-
-
-def _draw(inputs: Inputs, work: TrainingWork) -> list[Sample]:
+def _draw(inputs: Inputs, work: TokenizerWork) -> list[Sample]:
     """One sample over all sources (so in proportion to size), or one of its own for every source with a weight."""
     limit = round(work.config.sample_megabytes * 1e6)
     weights, seed = work.config.weights, work.config.seed
@@ -189,34 +158,42 @@ def _draw(inputs: Inputs, work: TrainingWork) -> list[Sample]:
     for index, owner in enumerate(owners):
         if owner not in samples:
             continue
-        table = inputs.table(index, ["doc_id", "text"])
-        for doc_id, text in zip(table["doc_id"].to_pylist(), table["text"], strict=True):
-            samples[owner].offer(owner, doc_id, text)
+        table = inputs.table(index, ["doc_id", "language", "text"])
+        columns = (table["doc_id"].to_pylist(), table["language"].to_pylist(), table["text"])
+        for doc_id, language, text in zip(*columns, strict=True):
+            samples[owner].offer(owner, doc_id, language or "", text)
     distinct = {id(sample): sample for sample in samples.values()}
     return list(distinct.values())
 
 
-def _check_and_measure(tokenizer: Tokenizer, texts: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Bytes per token of each source, from texts that are also decoded again; raises when one comes back changed."""
-    measured_bytes: dict[str, int] = {}
-    tokens: dict[str, int] = {}
-    chosen: list[tuple[str, str]] = [("", text) for text in HOSTILE_TEXTS]
-    for source, text in texts:
-        if measured_bytes.get(source, 0) < MEASURED_BYTES:
-            part = text[:MEASURED_BYTES]
-            measured_bytes[source] = measured_bytes.get(source, 0) + len(part.encode())
-            chosen.append((source, part))
-    tokenizer.encode_special_tokens = True
-    encodings = tokenizer.encode_batch_fast([text for _, text in chosen], add_special_tokens=False)
-    decoded = tokenizer.decode_batch([encoding.ids for encoding in encodings], skip_special_tokens=False)
-    tokenizer.encode_special_tokens = False
-    for (source, text), encoding, back in zip(chosen, encodings, decoded, strict=True):
-        if back != text:
-            where = f"a text of {source}" if source else "a hostile text"
-            raise ValueError(f"the tokenizer does not give back {where} unchanged: {text[:60]!r} became {back[:60]!r}")
-        tokens[source] = tokens.get(source, 0) + len(encoding.ids)
-    return {source: size / max(1, tokens[source]) for source, size in sorted(measured_bytes.items())}
+def _measured(tokenizer: Tokenizer, documents: Sequence[Sampled]) -> dict[str, Any]:
+    """How finely the sample is cut, and what of it, and of the hostile texts, does not come back, as stats."""
+    hostile = hostile_changes(tokenizer)
+    measured = measure(tokenizer, documents)
+    total = measured.total
+    return {
+        "tokens_per_word": total.tokens / max(1, total.words),
+        "bytes_per_token": measured.bytes_per_token(),
+        "fertility": measured.rows(),
+        "round_trip": {
+            "documents": total.documents,
+            "composed_otherwise": total.equivalent,
+            "changed": total.changed,
+            "first_changed": ", ".join(measured.first_changed),
+            "hostile_texts_changed": len(hostile),
+            "first_hostile_text_changed": " became ".join(ascii(text[:40]) for text in hostile[0]) if hostile else "",
+        },
+    }
 
 
-def _json(value: dict[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
+def _refuse_lossy(found: dict[str, Any], name: str) -> None:
+    """Raises `ValueError` for a tokenizer that changes texts."""
+    if not found["changed"] and not found["hostile_texts_changed"]:
+        return
+    which = f" (first {found['first_changed']})" if found["changed"] else ""
+    such = f", first {found['first_hostile_text_changed']}" if found["hostile_texts_changed"] else ""
+    raise ValueError(
+        f"the tokenizer {name} changes {found['changed']:,} of {found['documents']:,} documents{which} and "
+        f"{found['hostile_texts_changed']} hostile texts{such}: they do not come back from encoding and decoding; set "
+        "tokenizer.lossy to 'accept' if a model need never see the difference"
+    )

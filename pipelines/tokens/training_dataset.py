@@ -1,39 +1,107 @@
-"""What training reads: fixed-length samples from a blend, each a pure function of its index.
+"""What training reads: samples of fixed length from a blend, each a pure function of its index.
 
-No torch here: `pipelines/training` wraps this class. The order of sources is `schedule.py`'s, the order of documents
-`stream.py`'s.
+No torch here, but `BlendDataset` is what `torch.utils.data.DataLoader` calls a map-style dataset. The order of groups
+is `schedule.py`'s, what a sample of a group is `stream.py`'s, the files are laid out by `blend.py`.
 """
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.tokens.blend import BLEND_FORMAT
-from pipelines.tokens.indexed import IndexedTokens, TokenFileError
-from pipelines.tokens.schedule import SourceSchedule
-from pipelines.tokens.stream import ShardFiles, TokenStream
+from pipelines.tokens.indexed import TokenFileError
+from pipelines.tokens.layout import BLEND_FORMAT, Run, order_size, packed_size
+from pipelines.tokens.schedule import GroupSchedule
+from pipelines.tokens.stream import Concatenation, Packing, ShardFiles, ShardPaths, Stream, read_spans
 
 Split = Literal["train", "validation"]
+Attention = Literal["sample", "document"]
+
+IGNORED = -100
+"""Label of a position whose loss does not count: what torch's cross-entropy leaves out unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample. ids: int64 [length + 1], inputs all but the last, targets all but the first. starts: where documents
+    begin in it, int64, the first is 0. filled: tokens before padding. apart: documents do not see one another.
+    crossing: the loss counts where the target belongs to the next document."""
+
+    ids: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    filled: int
+    apart: bool
+    crossing: bool
+
+    @property
+    def inputs(self) -> npt.NDArray[np.int64]:
+        """Tokens that the model reads, [length]."""
+        return self.ids[:-1]
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """Tokens that it is to predict, [length]; `IGNORED` where the loss does not count."""
+        labels = self.ids[1:].copy()
+        labels[max(0, self.filled - 1) :] = IGNORED
+        if not self.crossing:
+            labels[self.starts[1:] - 1] = IGNORED
+        return labels
+
+    @property
+    def position_ids(self) -> npt.NDArray[np.int64]:
+        """Position of each input in its sample, or in its document where documents are apart, [length]."""
+        places = np.arange(len(self.ids) - 1)
+        if not self.apart:
+            return places
+        edges = self.cu_seqlens
+        return places - np.repeat(edges[:-1], np.diff(edges))
+
+    @property
+    def cu_seqlens(self) -> npt.NDArray[np.int32]:
+        """Boundaries of the documents among the inputs, for varlen attention: 0 … length. Padding is one of its own."""
+        length = len(self.ids) - 1
+        edges = [*self.starts[self.starts < length].tolist(), length]
+        if self.filled < length:
+            edges.insert(-1, self.filled)
+        return np.array(edges, np.int32)
+
+
+def document_boundaries(position_ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """Boundaries of the documents of a batch, for varlen attention over its samples one after the other (cu_seqlens).
+
+    position_ids: of samples whose documents are apart, [samples, length]. Gives 0 … samples · length.
+    """
+    flat = position_ids.ravel()
+    return np.append(np.flatnonzero(flat == 0), len(flat)).astype(np.int32)
 
 
 class BlendDataset:
     """The training or validation samples of a blend.
 
-    A training sample is `sequence_length` tokens and the one after them, of one source; successive samples of a source
-    follow each other in its stream and share that one token, so within an epoch every token is an input exactly once.
-    Sources alternate so that at any point each has given its share to within one sample. There is no state: training
-    resumes at any index. Validation samples run once over all held-out documents, in one shuffled stream.
+    A sample is `sequence_length` tokens and the one after them, of one group. Groups alternate so that at any point
+    each has given its share to within one sample. There is no state: a sample is found by its index alone, so training
+    resumes anywhere, on any number of ranks (`rank_sampler.py`). Validation samples run once over all held-out
+    documents.
 
-    samples: samples per stream. cut_tokens: planned tokens per stream that fill no whole sample (1 to
-    `sequence_length` of each, the last one being a target only). Memory: 12 bytes per document, up to 24 more for
-    epochs in use, and the schedule's states.
+    samples: samples of each group ('validation' in that split). cut_tokens: planned tokens of each group that are no
+    input of any sample. Memory: the mapped files' pages, some bytes per shard, and the schedule's states.
     """
 
-    def __init__(self, folder: Path, split: Split, sequence_length: int, seed: int | None = None) -> None:
-        """folder: `blend.json` and the token files that it names. seed: of the document order; None: the blend's own.
+    def __init__(
+        self,
+        folder: Path,
+        split: Split,
+        sequence_length: int,
+        seed: int | None = None,
+        attention: Attention = "sample",
+    ) -> None:
+        """folder: `blend.json` and the files that it names. seed: of the order of samples; None: the blend's own.
+        attention: 'document' where documents of a sample must not see one another: their positions start at 0, and no
+        token is to be predicted from another document's.
 
         Raises `ValueError` for a bad argument and `TokenFileError` for a folder that does not hold what the blend says.
         """
@@ -41,36 +109,76 @@ class BlendDataset:
             raise ValueError(f"sequence_length is {sequence_length}; a sample has at least 1 token")
         if split not in ("train", "validation"):
             raise ValueError(f"split is {split!r}; it is 'train' or 'validation'")
+        if attention not in ("sample", "document"):
+            raise ValueError(f"attention is {attention!r}; it is 'sample' or 'document'")
         content = _read_blend(folder)
+        self.packing: str = content["packing"]
+        if self.packing == "best_fit" and content["sequence_length"] != sequence_length:
+            raise ValueError(
+                f"the blend is packed for sequences of {content['sequence_length']} tokens (blend.sequence_length) and "
+                f"read for {sequence_length} (training.sequence_length): make them equal"
+            )
         self.split = split
         self.sequence_length = sequence_length
+        self.attention = attention
         self.seed: int = content["seed"] if seed is None else seed
         self.vocabulary_size: int = content["vocabulary_size"]
-        self.eos_id: int = content["eos_id"]
-        self.streams, planned = _open_streams(folder, content, split, self.seed)
-        counts = [max(0, tokens - 1) // sequence_length for tokens in planned]
-        self.samples = {stream.name: count for stream, count in zip(self.streams, counts, strict=True)}
+        self.eos_id: int | None = content["eos_id"]
+        self._padding: int = next((i for i in (content["pad_id"], self.eos_id) if i is not None), 0)
+        self._files = _files(folder, content)
+        self._streams = _streams(content, split, self.seed, sequence_length, self._files)
+        self._schedule = GroupSchedule([stream.samples for stream in self._streams])
+        self.samples = dict(zip((stream.name for stream in self._streams), self._schedule.samples, strict=True))
         self.cut_tokens = {
-            stream.name: tokens - count * sequence_length
-            for stream, tokens, count in zip(self.streams, planned, counts, strict=True)
+            stream.name: stream.planned - stream.tokens_in(count)
+            for stream, count in zip(self._streams, self._schedule.samples, strict=True)
         }
-        self._schedule = SourceSchedule(counts)
 
     def __len__(self) -> int:
         """Samples; 0 where the tokens do not fill one."""
         return len(self._schedule)
 
-    def source(self, index: int) -> str:
-        """Name of the source that a sample comes from ('validation' in the validation split)."""
-        return self.streams[self._schedule.locate(index)[0]].name
-
-    def sample(self, index: int) -> npt.NDArray[np.int64]:
-        """Token ids, int64 [sequence_length + 1]: inputs are all but the last, targets all but the first.
+    def __getitem__(self, index: int) -> dict[str, npt.NDArray[np.int64]]:
+        """A sample as a data loader collates it: input_ids, labels and position_ids, each int64 [sequence_length].
 
         Raises `IndexError` outside the dataset.
         """
+        sample = self.read(index)
+        return {"input_ids": sample.inputs, "labels": sample.labels, "position_ids": sample.position_ids}
+
+    def __iter__(self) -> Iterator[dict[str, npt.NDArray[np.int64]]]:
+        """All samples, in order."""
+        return (self[index] for index in range(len(self)))
+
+    def group(self, index: int) -> str:
+        """Name of the group that a sample comes from ('validation' in the validation split)."""
+        return self._streams[self._schedule.locate(index)[0]].name
+
+    def read(self, index: int) -> Sample:
+        """A sample with its documents. Raises `IndexError` outside the dataset."""
         stream, ordinal = self._schedule.locate(index)
-        return self.streams[stream].window(ordinal * self.sequence_length, self.sequence_length + 1)
+        spans = self._streams[stream].spans(ordinal)
+        ids = np.full(self.sequence_length + 1, self._padding, np.int64)
+        read_spans(spans, self._files, ids)
+        lengths = spans.lengths
+        ends = lengths.cumsum()
+        return Sample(ids, ends - lengths, int(ends[-1]), self.attention == "document", self._crossing)
+
+    def sample(self, index: int) -> npt.NDArray[np.int64]:
+        """Token ids of a sample, int64 [sequence_length + 1]. Raises `IndexError` outside the dataset."""
+        return self.read(index).ids
+
+    def predictions(self, index: int) -> int:
+        """How many labels of a sample count; no token is read for it."""
+        if self._crossing:
+            return self.sequence_length
+        stream, ordinal = self._schedule.locate(index)
+        lengths = self._streams[stream].spans(ordinal).lengths
+        return int(lengths.sum()) - len(lengths)
+
+    @property
+    def _crossing(self) -> bool:
+        return self.packing == "concatenate" and self.attention == "sample"
 
 
 def _read_blend(folder: Path) -> dict[str, Any]:
@@ -86,50 +194,61 @@ def _read_blend(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _open_streams(
-    folder: Path, content: dict[str, Any], split: Split, seed: int
-) -> tuple[list[TokenStream], list[int]]:
-    """(streams with documents, tokens planned of each): one per source for training, one in all for validation."""
-    shards = [shard for source in content["sources"] for shard in source["shards"]]
-    files = ShardFiles(
-        [folder / shard["bin"] for shard in shards],
-        [shard["tokens"] for shard in shards],
-        np.dtype(content["dtype"]).newbyteorder("<"),
-    )
-    starts: dict[str, list[np.ndarray]] = {}
-    lengths: dict[str, list[np.ndarray]] = {}
-    before = 0
-    for source in content["sources"]:
-        name = source["name"] if split == "train" else "validation"
-        for shard in source["shards"]:
-            all_lengths = _lengths(folder, shard)
-            held = np.zeros(len(all_lengths), dtype=bool)
-            held[shard["validation_documents"]] = True
-            chosen = held if split == "validation" else ~held
-            ends = np.cumsum(all_lengths, dtype=np.int64)
-            starts.setdefault(name, []).append((before + ends - all_lengths)[chosen])
-            lengths.setdefault(name, []).append(all_lengths[chosen])
-            before += shard["tokens"]
-    streams = {
-        name: TokenStream(name, seed, np.concatenate(starts[name]), np.concatenate(lengths[name]), files)
-        for name in starts
-    }
-    if split == "validation":
-        return list(streams.values()), [stream.tokens for stream in streams.values()]
-    planned = {source["name"]: source["planned_tokens"] for source in content["sources"]}
-    return list(streams.values()), [planned[name] for name in streams]
-
-
-def _lengths(folder: Path, shard: dict[str, Any]) -> np.ndarray:
-    """Tokens of each document of a shard, checked against what the blend says about it."""
-    bin_path, idx_path = folder / shard["bin"], folder / shard["idx"]
-    for path in (bin_path, idx_path):
-        if not path.exists():
-            raise TokenFileError(f"{folder} lacks {path.name}, which blend.json names: lay out the token shards there")
-    tokens = IndexedTokens(bin_path, idx_path)
-    if len(tokens) != shard["documents"] or len(tokens.tokens) != shard["tokens"]:
-        raise TokenFileError(
-            f"{bin_path} has {len(tokens)} documents and {len(tokens.tokens)} tokens where blend.json says "
-            f"{shard['documents']} and {shard['tokens']}: the folder mixes two versions"
+def _files(folder: Path, content: dict[str, Any]) -> ShardFiles:
+    """The files that the blend names, of the sizes that follow from what it says about them."""
+    kind = np.dtype(content["dtype"]).newbyteorder("<")
+    shards = []
+    for shard in content["shards"]:
+        packed = shard.get("packed", {"samples": 0, "pieces": 0})
+        paths = ShardPaths(
+            folder / shard["bin"],
+            folder / shard["order"],
+            shard["documents"],
+            folder / packed["file"] if "file" in packed else None,
+            packed["samples"],
+            packed["pieces"],
         )
-    return tokens.lengths
+        _check_size(paths.tokens, shard["tokens"] * kind.itemsize)
+        _check_size(paths.order, order_size(paths.documents))
+        if paths.packed:
+            _check_size(paths.packed, packed_size(paths.samples, paths.pieces))
+        shards.append(paths)
+    return ShardFiles(shards, kind)
+
+
+def _check_size(path: Path, told: int) -> None:
+    if not path.exists():
+        raise TokenFileError(f"{path.parent} lacks {path.name}, which blend.json names: lay out blend and token shards")
+    if (size := path.stat().st_size) != told:
+        raise TokenFileError(
+            f"{path} has {size} bytes where blend.json tells of {told}: it is damaged, or the folder mixes two versions"
+        )
+
+
+def _streams(content: dict[str, Any], split: Split, seed: int, sequence_length: int, files: ShardFiles) -> list[Stream]:
+    """The streams that have documents: one per group for training, one in all for validation."""
+    if split == "validation":
+        held = [(shard["validation"], shard.get("packed", {}).get("validation")) for shard in content["shards"]]
+        asked = [("validation", sum(run[2] for run, _ in held), held)]
+    else:
+        asked = [
+            (
+                group["name"],
+                group["planned_tokens"],
+                [
+                    (shard["groups"].get(group["name"]), shard.get("packed", {}).get("groups", {}).get(group["name"]))
+                    for shard in content["shards"]
+                ],
+            )
+            for group in content["groups"]
+        ]
+    streams: list[Stream] = []
+    for name, planned, found in asked:
+        runs = [(shard, Run(*run), packed) for shard, (run, packed) in enumerate(found) if run and run[1]]
+        if runs and content["packing"] == "best_fit":
+            streams.append(Packing(name, seed, [(shard, run, *packed) for shard, run, packed in runs], files, planned))
+        elif runs:
+            streams.append(
+                Concatenation(name, seed, [(shard, run) for shard, run, _ in runs], files, planned, sequence_length)
+            )
+    return streams

@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.training.model import build_model
+from pipelines.tokens.training_dataset import IGNORED
+from pipelines.training.model import build_model, document_mask
 from pipelines.training.params import PretrainParams
 from pipelines.training.ranks import Ranks
 from pipelines.training.work import TrainingError
 
 if TYPE_CHECKING:
     import torch
+
+Batch = dict[str, "torch.Tensor"]
+"""Samples as `BlendDataset` gives them, stacked."""
 
 ADAM_BETAS = (0.9, 0.95)
 """Decay rates of AdamW's moments, as in Touvron et al. 2023 (Llama), section 2.3."""
@@ -56,26 +60,35 @@ class Learner:
             fused=True,
         )
 
-    def loss_sum(self, ids: "torch.Tensor") -> "torch.Tensor":
-        """Cross-entropy of every next token, summed, in nats: float32 scalar. ids: int64 [sequences, length + 1]."""
+    def loss_sum(self, batch: Batch) -> "torch.Tensor":
+        """Cross-entropy of every label that counts, summed, in nats: float32 scalar.
+
+        batch: input_ids, labels and position_ids, each int64 [sequences, length].
+        """
         import torch
 
+        apart: dict[str, torch.Tensor] = {}
+        if self.config.attention == "document":
+            positions = batch["position_ids"]
+            apart = {"position_ids": positions, "attention_mask": document_mask(positions)}
         low = self.precision == "bfloat16"
         with torch.autocast(self.device.type, torch.bfloat16) if low else contextlib.nullcontext():
-            logits = self.model(input_ids=ids[:, :-1], use_cache=False).logits
-        return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
+            logits = self.model(input_ids=batch["input_ids"], use_cache=False, **apart).logits
+        return torch.nn.functional.cross_entropy(
+            logits.float().flatten(0, 1), batch["labels"].flatten(), ignore_index=IGNORED, reduction="sum"
+        )
 
-    def accumulate(self, micro_batches: Iterable["torch.Tensor"], batch_tokens: int) -> float:
+    def accumulate(self, micro_batches: Iterable[Batch], batch_tokens: int) -> float:
         """Gather the gradient of one batch over micro-batches and ranks; returns the mean loss per token.
 
-        batch_tokens: predicted tokens of the whole batch, over all ranks. Sums are divided by it, never by micro-batch
-        or rank, so a short last batch weighs each of its tokens alike.
+        batch_tokens: labels that count, of the whole batch, over all ranks. Sums are divided by it, never by
+        micro-batch or rank, so a short last batch weighs each of its tokens alike.
         """
         import torch
 
         total = torch.zeros(1, dtype=torch.float64, device=self.device)
-        for ids in micro_batches:
-            loss = self.loss_sum(ids) / batch_tokens
+        for batch in micro_batches:
+            loss = self.loss_sum(batch) / batch_tokens
             loss.backward()
             total += loss.detach()
         self.ranks.sum_gradients(self.parameters)

@@ -8,6 +8,7 @@ from pipelines.training.params import PretrainParams
 from pipelines.training.work import TrainingError
 
 if TYPE_CHECKING:
+    import torch
     from transformers import LlamaForCausalLM
 
 FLOPS_CONVENTION = (
@@ -49,6 +50,15 @@ def build_model(config: PretrainParams, vocabulary: int, special_tokens: dict[st
     )
 
 
+def document_mask(position_ids: "torch.Tensor") -> "torch.Tensor":
+    """Which inputs each input sees, bool [sequences, 1, length, length]: itself and the earlier ones of its document.
+
+    position_ids: [sequences, length], 0 where a document begins. Memory: length² bytes for each sequence.
+    """
+    documents = (position_ids == 0).cumsum(1)
+    return (documents[:, :, None] == documents[:, None, :]).tril()[:, None]
+
+
 def parameter_counts(model: Any) -> tuple[int, int]:
     """(all parameters, those that multiply): an embedding that is not tied to the output layer is only looked up."""
     total = sum(parameter.numel() for parameter in model.parameters())
@@ -57,7 +67,7 @@ def parameter_counts(model: Any) -> tuple[int, int]:
 
 
 def read_tokenizer(folder: Path) -> tuple[int, dict[str, Any]]:
-    """(number of ids, special ids). Raises `TrainingError` where padding could not be told from end of text."""
+    """(largest id + 1, special ids). Raises `TrainingError` where padding could not be told from end of text."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -67,4 +77,4 @@ def read_tokenizer(folder: Path) -> tuple[int, dict[str, Any]]:
             f"the tokenizer has the special ids {special}: it needs an end-of-text token and another one for padding, "
             "or a later fine-tuning masks the end of every text and never learns to stop"
         )
-    return len(tokenizer), special
+    return max(tokenizer.get_vocab().values()) + 1, special  # ids may have gaps

@@ -36,6 +36,11 @@ class PretrainParams(Params):
     rope_theta: float = Field(default=10_000.0, ge=1, le=1e9, description="base of the rotary position frequencies")
 
     sequence_length: int = Field(default=128, ge=8, le=131_072, description="tokens a sequence predicts")
+    attention: Literal["sample", "document"] = Field(
+        default="sample",
+        description="what a token sees: sample, all that stands before it in its sequence; document, only what is of "
+        "its own document, and no token is predicted from another document's",
+    )
     batch_size: int = Field(default=8, ge=1, le=65_536, description="sequences per optimizer step, over all processes")
     micro_batch_size: int = Field(
         default=8, ge=1, le=4096, description="sequences a device holds at once: decides memory, not the result"

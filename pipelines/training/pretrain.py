@@ -11,14 +11,14 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pipelines.store import digest
 from pipelines.tokens.training_dataset import BlendDataset
 from pipelines.training.checkpoints import Checkpoint, Checkpoints
-from pipelines.training.learner import Learner
+from pipelines.training.learner import Batch, Learner
 from pipelines.training.model import FLOPS_CONVENTION, flops_per_token, parameter_counts, read_tokenizer
 from pipelines.training.owner import StopRequest
 from pipelines.training.params import PretrainParams
@@ -26,9 +26,6 @@ from pipelines.training.progress import Progress, SpeedMeter
 from pipelines.training.ranks import Ranks
 from pipelines.training.schedule import learning_rate, step_count
 from pipelines.training.work import Event, Report, TrainingError, WorkFolder
-
-if TYPE_CHECKING:
-    import torch
 
 ONE_PROCESS = Ranks()
 
@@ -55,8 +52,12 @@ class Pretraining:
 
     def __init__(self, work: WorkFolder, config: PretrainParams, ranks: Ranks, report: Report) -> None:
         self.work, self.config, self.ranks, self.report = work, config, ranks, report
-        self.train_data = BlendDataset(work.data, "train", config.sequence_length, config.seed)
-        self.validation_data = BlendDataset(work.data, "validation", config.sequence_length, config.seed)
+        how = config.sequence_length, config.seed, config.attention
+        try:
+            self.train_data = BlendDataset(work.data, "train", *how)
+            self.validation_data = BlendDataset(work.data, "validation", *how)
+        except ValueError as error:
+            raise TrainingError(str(error)) from error
         self.steps = step_count(len(self.train_data), config)
         self.vocabulary, special_tokens = read_tokenizer(work.tokenizer)
         self.learner = Learner(config, self.vocabulary, special_tokens, ranks)
@@ -101,7 +102,7 @@ class Pretraining:
         tokens = len(batch) * config.sequence_length
         rate = learning_rate(step, self.steps, config)
         micro_batches = self._micro_batches(self.train_data, self.ranks.share(batch), self.speed)
-        loss = self.learner.accumulate(micro_batches, tokens)
+        loss = self.learner.accumulate(micro_batches, _predictions(self.train_data, batch))
         norm = self.learner.update(rate) if math.isfinite(loss) else math.nan
         if not math.isfinite(norm):
             raise TrainingError(
@@ -142,11 +143,11 @@ class Pretraining:
                     if self.ranks.any(stop(), self.learner.device):
                         return False
                     mine = self.ranks.share(range(start, min(start + wide, count)))
-                    for ids in self._micro_batches(self.validation_data, mine, SpeedMeter()):
-                        total += self.learner.loss_sum(ids)
+                    for samples in self._micro_batches(self.validation_data, mine, SpeedMeter()):
+                        total += self.learner.loss_sum(samples)
         finally:
             self.learner.model.train()
-        loss = float(self.ranks.sum(total).item()) / (count * self.config.sequence_length)
+        loss = float(self.ranks.sum(total).item()) / _predictions(self.validation_data, range(count))
         if not math.isfinite(loss):
             raise TrainingError(
                 f"step {self.progress.step} of {self.steps}: the validation loss is {loss}; lower "
@@ -226,6 +227,7 @@ class Pretraining:
             "steps": progress.step,
             "sequences_trained": progress.tokens // config.sequence_length,
             "sequences_available": len(self.train_data),
+            "cut_tokens": self.train_data.cut_tokens,
             "tokens": progress.tokens,
             "parameters": total,
             "vocabulary": self.vocabulary,
@@ -253,8 +255,8 @@ class Pretraining:
         wanted = self.config.publish == "best" and loss is not None
         return wanted and loss == min(earlier for _, earlier in self.progress.validation)
 
-    def _micro_batches(self, data: BlendDataset, indices: Sequence[int], meter: SpeedMeter) -> Iterator["torch.Tensor"]:
-        """Sequences of the data, int64 [micro-batch, sequence length + 1], on the device.
+    def _micro_batches(self, data: BlendDataset, indices: Sequence[int], meter: SpeedMeter) -> Iterator[Batch]:
+        """Samples of the data, stacked, int64 [micro-batch, sequence length], on the device.
 
         Raises `TrainingError` for a token id that the model has no embedding for.
         """
@@ -262,14 +264,22 @@ class Pretraining:
 
         for start in range(0, len(indices), self.config.micro_batch_size):
             started = time.monotonic()
-            ids = np.stack([data.sample(index) for index in indices[start : start + self.config.micro_batch_size]])
-            if (highest := int(ids.max())) >= self.vocabulary:
+            samples = [data[index] for index in indices[start : start + self.config.micro_batch_size]]
+            stacked = {name: np.stack([sample[name] for sample in samples]) for name in samples[0]}
+            if (highest := max(int(stacked["input_ids"].max()), int(stacked["labels"].max()))) >= self.vocabulary:
                 raise TrainingError(
                     f"the blend holds the token id {highest}, the tokenizer ends at {self.vocabulary - 1}: the token "
                     "shards were made with another tokenizer; run the full range of sources"
                 )
             meter.waited += time.monotonic() - started
-            yield torch.from_numpy(ids).to(self.learner.device, non_blocking=True)
+            yield {
+                name: torch.from_numpy(ids).to(self.learner.device, non_blocking=True) for name, ids in stacked.items()
+            }
+
+
+def _predictions(data: BlendDataset, samples: range) -> int:
+    """Labels that count of these samples; 1 where none does, for their loss of 0 to be divided by."""
+    return max(1, sum(map(data.predictions, samples)))
 
 
 def _silent(_event: Event) -> None:

@@ -23,7 +23,8 @@ class Chain(Diary):
         given = [Dataset(version.asset, (version,), self.store) for version in inputs]
         version = seal(self.store, Draft({}, stats), asset=asset, partition=partition, inputs=given)
         key = f"{asset} {partition}"
-        attempt = self.attempt(asset, seconds, partition=partition, version=version.id, made={key: seconds})
+        pins = list(version.inputs)
+        attempt = self.attempt(asset, seconds, partition=partition, version=version.id, made={key: seconds}, pins=pins)
         self.publish(attempt, asset, version.id, partition)
         return version
 

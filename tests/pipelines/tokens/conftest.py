@@ -5,7 +5,7 @@ import pytest
 from pipelines.engines.local import Engine
 from pipelines.store import Store
 from pipelines.tokens.params import TokenizerParams
-from pipelines.tokens.tokenizer import train_tokenizer
+from pipelines.tokens.tokenizer import make_tokenizer
 from tests.pipelines.tokens.corpus import documents, sealed
 
 
@@ -23,4 +23,4 @@ def engine(store):
 def tokenizer(store, engine):
     """300 tokens, learnt from one sentence."""
     data = documents(store, {"any": [{"d": "the cat sat on the mat and the dog sat on the cat. " * 20}]})
-    return sealed(store, train_tokenizer(data, TokenizerParams(vocabulary=300), engine), "tokenizer")
+    return sealed(store, make_tokenizer(data, TokenizerParams(vocabulary=300), engine), "tokenizer")

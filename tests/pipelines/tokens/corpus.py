@@ -22,14 +22,18 @@ def shared(path: str) -> Path:
     return found
 
 
-def table(source: str, texts: Mapping[str, str]) -> pa.Table:
-    """Documents: id → text."""
-    rows = [{"doc_id": name, "source": source, "uri": f"file#{name}", "text": text} for name, text in texts.items()]
+def table(source: str, texts: Mapping[str, str | tuple[str, str]]) -> pa.Table:
+    """Documents: id → text, or text and language."""
+    pairs = {name: told if isinstance(told, tuple) else (told, None) for name, told in texts.items()}
+    rows = [
+        {"doc_id": name, "source": source, "uri": f"file#{name}", "text": text, "language": language}
+        for name, (text, language) in pairs.items()
+    ]
     return pa.Table.from_pylist(rows, schema=DOCUMENTS)
 
 
-def documents(store: Store, sources: Mapping[str, Sequence[Mapping[str, str]]]) -> Dataset:
-    """source → shards → id → text."""
+def documents(store: Store, sources: Mapping[str, Sequence[Mapping[str, str | tuple[str, str]]]]) -> Dataset:
+    """source → shards → id → text, or text and language."""
     versions = []
     for source, shards in sources.items():
         written = tuple(write_shard(store, "documents", table(source, texts)) for texts in shards)

@@ -1,7 +1,7 @@
-"""Text to ids: the library's own results, on text of any size and kind."""
+"""Text to ids: the reference's own results, on text of any size and kind, by every engine."""
 
+import json
 import os
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -9,98 +9,126 @@ import pytest
 from tokenizers import Tokenizer
 
 import pipelines.tokens.encode as encode_module
-from pipelines.tokens.encode import byte_ranges, encode, id_space, library_threads, load_tokenizer, pieces, texts
-from pipelines.tokens.params import TokenizerParams
-from pipelines.tokens.tokenizer import train
+from pipelines.tokens.encode import encode, id_space, library_threads, pieces, texts
+from pipelines.tokens.engines import EngineFailed, FastokensEncoder, TokenizersEncoder, continuing_definition, reference
+from pipelines.tokens.hostile import hostile_texts
 from tests.pipelines.tokens.corpus import shared
+from tests.pipelines.tokens.tokenizers import KINDS, like
+
+UINT16 = np.dtype("<u2")
+ENGINES = [TokenizersEncoder, FastokensEncoder]
 
 
-@pytest.fixture(scope="module")
-def tokenizer_json(tmp_path_factory) -> Path:
-    trained = train(
-        ["to be or not to be, that is the question " * 9], TokenizerParams(vocabulary=300), ["<|endoftext|>"]
-    )
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    trained.save(str(path))
-    return path
+@pytest.fixture(params=ENGINES, ids=["tokenizers", "fastokens"])
+def engine(request):
+    return request.param
+
+
+every_pair = pytest.mark.parametrize(
+    ("engine", "kind"),
+    [(TokenizersEncoder, kind) for kind in KINDS] + [(FastokensEncoder, kind) for kind in KINDS if kind != "metaspace"],
+)
+
+
+def test_the_fast_engine_says_what_it_does_not_know():
+    with pytest.raises(EngineFailed, match=r"fastokens fails: .*Metaspace"):
+        FastokensEncoder(like("metaspace"))
+    with pytest.raises(EngineFailed, match="surrogates not allowed"):
+        FastokensEncoder(like("neox")).encode(["\ud835"])
+
+
+@every_pair
+def test_ids_are_those_of_the_library(engine, kind):
+    paragraphs = ["to be or not to be", "", "that is\n\nthe question", *hostile_texts([])[:40]]
+    ids, counts = encode(engine(like(kind)), paragraphs, UINT16)
+    oracle = Tokenizer.from_str(like(kind)).encode_batch(paragraphs, add_special_tokens=False)
+    assert counts[:36].tolist() == [len(encoding.ids) for encoding in oracle[:36]]
+    assert ids[: counts[:36].sum()].tolist() == [token for encoding in oracle[:36] for token in encoding.ids]
 
 
 @pytest.mark.parametrize("name", ["gpt_neo_tokenizer.json", "llama_tokenizer.json"])
-def test_ids_are_those_of_the_library(name):
+def test_ids_of_real_tokenizers_are_those_of_the_library(name):
     path = shared(f"tokenizers/{name}")
     paragraphs = shared("books/botchan_en.txt").read_text(encoding="utf-8").split("\n\n")[:40]
-    ids, counts = encode(load_tokenizer(path), paragraphs, np.dtype("<u2"))
+    ids, counts = encode(FastokensEncoder(path.read_text(encoding="utf-8")), paragraphs, UINT16)
     oracle = Tokenizer.from_file(str(path)).encode_batch(paragraphs, add_special_tokens=False)
     assert counts.tolist() == [len(encoding.ids) for encoding in oracle]
     assert ids.tolist() == [token for encoding in oracle for token in encoding.ids]
 
 
-def test_small_pieces_give_the_ids_of_the_whole(tokenizer_json, monkeypatch):
-    text = shared("books/tinyshakespeare.txt").read_text(encoding="utf-8")[:30_000]
-    whole, _ = encode(load_tokenizer(tokenizer_json), [text], np.dtype("<u2"))
+@every_pair
+def test_small_pieces_give_the_ids_of_the_whole(engine, kind, monkeypatch):
+    text = "To be, or not to be:\nthat is the question.\n\n  Whether 'tis nobler in the mind\n" * 60
+    encoder = engine(like(kind))
+    whole, _ = encode(encoder, [text], UINT16)
     monkeypatch.setattr(encode_module, "PIECE_CHARACTERS", 500)
-    monkeypatch.setattr(encode_module, "BATCH_BYTES", 2_000)
-    assert len(list(pieces(text))) > 30
+    monkeypatch.setattr(encode_module, "BATCH_BYTES", 700)
+    assert len(list(pieces(text))) > 5
     assert "".join(pieces(text)) == text
-    in_pieces, counts = encode(load_tokenizer(tokenizer_json), ["", text, "", "x"], np.dtype("<u2"))
-    assert in_pieces[:-1].tolist() == whole.tolist()
-    assert counts.tolist() == [0, len(whole), 0, 1]
+    in_pieces, counts = encode(encoder, ["", text, "", "x", "be " * 200, "be"], UINT16)
+    assert in_pieces[: len(whole)].tolist() == whole.tolist()
+    assert counts.tolist()[:4] == [0, len(whole), 0, *encode(encoder, ["x"], UINT16)[1]]
+    alone = [encode(encoder, [other], UINT16)[1][0] for other in ("be " * 200, "be")]
+    assert abs(counts[4] - alone[0]) < 3  # it has no seam
+    assert counts[5] == alone[1]
 
 
-def test_text_without_a_seam_is_cut_anyway_and_decodes_to_itself(tokenizer_json, monkeypatch):
+@every_pair
+def test_text_without_a_seam_is_cut_anyway_and_decodes_to_itself(engine, kind, monkeypatch):
     monkeypatch.setattr(encode_module, "PIECE_CHARACTERS", 7)
-    text = "吾輩は猫である。" * 10
-    tokenizer = load_tokenizer(tokenizer_json)
-    ids, _ = encode(tokenizer, [text], np.dtype("<u2"))
-    assert tokenizer.decode(ids.tolist()) == text
+    text = "吾輩は猫である。 to be  be\n" * 10
+    ids, _ = encode(engine(like(kind)), [text], UINT16)
+    assert Tokenizer.from_str(like(kind)).decode(ids.tolist(), skip_special_tokens=False) == text
 
 
-def test_a_document_cannot_spell_a_special_token(tokenizer_json):
-    tokenizer = load_tokenizer(tokenizer_json)
-    ids, _ = encode(tokenizer, ["end<|endoftext|>"], np.dtype("<u2"))
-    assert tokenizer.token_to_id("<|endoftext|>") not in ids.tolist()
-    assert tokenizer.decode(ids.tolist()) == "end<|endoftext|>"
+def test_only_tokenizers_that_begin_texts_with_a_space_have_another_for_later_pieces():
+    changed = {kind: continuing_definition(like(kind)) for kind in KINDS}
+    assert {kind for kind, definition in changed.items() if definition} == {"llama", "metaspace"}
+    assert json.loads(changed["metaspace"])["pre_tokenizer"]["prepend_scheme"] == "never"
+    gpt2 = json.dumps({"normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": True}})
+    assert json.loads(continuing_definition(gpt2))["pre_tokenizer"]["add_prefix_space"] is False
 
 
-def test_an_id_that_does_not_fit_is_refused(tokenizer_json):
+@every_pair
+def test_a_document_cannot_spell_a_special_token(engine, kind):
+    tokenizer = Tokenizer.from_str(like(kind))
+    special = [token.content for token in tokenizer.get_added_tokens_decoder().values() if token.special]
+    text = "be" + "".join(special) + " ".join(special)
+    ids, _ = encode(engine(like(kind)), [text], UINT16)
+    assert not set(ids.tolist()) & {tokenizer.token_to_id(token) for token in special} - {
+        tokenizer.token_to_id("<unk>")
+    }
+
+
+def test_an_id_that_does_not_fit_is_refused(engine):
     with pytest.raises(ValueError, match="does not fit the type uint8"):
-        encode(load_tokenizer(tokenizer_json), ["that is the question"], np.dtype("u1"))
+        encode(engine(like("neox")), ["that is the question"], np.dtype("u1"))
 
 
-def test_padding_and_truncation_of_a_tokenizer_are_switched_off(tokenizer_json, tmp_path):
-    tokenizer = Tokenizer.from_file(str(tokenizer_json))
+def test_padding_and_truncation_of_a_tokenizer_are_switched_off(engine):
+    tokenizer = Tokenizer.from_str(like("neox"))
+    bare = [len(tokenizer.encode(text).ids) for text in ("the question", "qqqq")]
     tokenizer.enable_truncation(2)
     tokenizer.enable_padding(length=50)
-    tokenizer.save(str(tmp_path / "t.json"))
-    _, counts = encode(load_tokenizer(tmp_path / "t.json"), ["the question", "qqqq"], np.dtype("<u2"))
-    assert counts.tolist() == [len(tokenizer_tokens) for tokenizer_tokens in _plain(tokenizer_json)]
-
-
-def _plain(path):
-    tokenizer = Tokenizer.from_file(str(path))
-    return [tokenizer.encode(text).ids for text in ("the question", "qqqq")]
+    _, counts = encode(engine(tokenizer.to_str()), ["the question", "qqqq"], UINT16)
+    assert counts.tolist() == bare
 
 
 def test_a_file_that_is_no_tokenizer_is_named(tmp_path):
     (tmp_path / "t.json").write_text("{}")
     with pytest.raises(ValueError, match=r"t\.json is not a tokenizer"):
-        load_tokenizer(tmp_path / "t.json")
+        reference(tmp_path / "t.json")
 
 
-def test_the_id_space_covers_added_tokens(tokenizer_json):
-    tokenizer = load_tokenizer(tokenizer_json)
+def test_the_id_space_covers_added_tokens():
+    tokenizer = Tokenizer.from_str(like("neox"))
     assert id_space(tokenizer) == tokenizer.get_vocab_size(with_added_tokens=True)
 
 
 def test_invalid_utf8_is_none_and_spares_its_neighbours():
     raw = pa.array([b"good", b"\xed\xa0\xb5", b"fine"], pa.large_binary())
     broken = pa.LargeStringArray.from_buffers(3, raw.buffers()[1], raw.buffers()[2])
-    assert list(texts(pa.chunked_array([broken]))) == ["good", None, "fine"]
-
-
-def test_ranges_hold_at_most_the_limit_and_a_long_row_stands_alone():
-    assert list(byte_ranges(np.array([4, 4, 4, 100, 0, 1]), 8)) == [(0, 2), (2, 3), (3, 4), (4, 6)]
-    assert list(byte_ranges(np.array([], np.int64), 8)) == []
+    assert texts(broken) == ["good", None, "fine"]
 
 
 def test_the_environment_is_left_as_it_was(monkeypatch):

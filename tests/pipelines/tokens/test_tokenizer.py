@@ -1,9 +1,6 @@
 """The tokenizer: what it learns from, what it gives back, and that others can load it."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,12 +9,13 @@ from pydantic import ValidationError
 from tokenizers import Tokenizer
 
 from pipelines.engines.local import Engine
-from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams
-from pipelines.tokens.tokenizer import HOSTILE_TEXTS, train, train_tokenizer
+from pipelines.tokens.hostile import HOSTILE_TEXTS
+from pipelines.tokens.tokenizer import make_tokenizer
+from pipelines.tokens.tokenizer_params import TokenizerParams
+from pipelines.tokens.tokenizer_training import train
 from tests.pipelines.tokens.corpus import documents, shared
 
 SENTENCE = "the cat sat on the mat and the dog sat on the cat. "
-SPECIAL = ["<|endoftext|>", "<|pad|>"]
 
 
 def files(store, draft):
@@ -26,11 +24,11 @@ def files(store, draft):
 
 @pytest.fixture(scope="module")
 def small():
-    return train([SENTENCE * 20], TokenizerParams(vocabulary=300), SPECIAL)
+    return train([SENTENCE * 20], TokenizerParams(vocabulary=300))[0]
 
 
 def test_special_tokens_come_first_and_padding_is_not_the_end(small):
-    assert [small.token_to_id(token) for token in SPECIAL] == [0, 1]
+    assert [small.token_to_id(token) for token in ("<|endoftext|>", "<|pad|>")] == [0, 1]
     assert small.get_vocab_size() <= 300
 
 
@@ -55,7 +53,7 @@ def test_transformers_loads_the_folder(store, engine, tmp_path):
     transformers = pytest.importorskip("transformers")
     data = documents(store, {"web": [{"a": SENTENCE * 10}]})
     config = TokenizerParams(vocabulary=300, reserved_tokens=["<|user|>"])
-    for name, content in files(store, train_tokenizer(data, config, engine)).items():
+    for name, content in files(store, make_tokenizer(data, config, engine)).items():
         (tmp_path / name).write_bytes(content)
     loaded = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert (loaded.eos_token, loaded.eos_token_id) == ("<|endoftext|>", 0)
@@ -69,31 +67,11 @@ def test_transformers_loads_the_folder(store, engine, tmp_path):
     assert len(loaded) == Tokenizer.from_file(str(tmp_path / "tokenizer.json")).get_vocab_size()
 
 
-def test_the_number_of_threads_does_not_change_a_byte(tmp_path):
-    book = shared("books/botchan_en.txt")
-    program = (
-        "import sys, pathlib; from pipelines.tokens.tokenizer import train; "
-        "from pipelines.tokens.params import END_OF_TEXT, PADDING, TokenizerParams; "
-        "texts = pathlib.Path(sys.argv[1]).read_text(encoding='utf-8').split('\\n\\n'); "
-        f"print(train(texts, TokenizerParams(vocabulary=2000), {SPECIAL}).to_str(pretty=True))"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", program, str(book)],
-            env=os.environ | {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": parallel},
-            check=True,
-            capture_output=True,
-        ).stdout
-        for threads, parallel in [("1", "false"), ("2", "true"), ("5", "true")]
-    }
-    assert len(outputs) == 1
-
-
 def test_only_the_named_sources_enter_the_key(store):
     config = TokenizerParams(vocabulary=300, sources=["web"])
     first, second = Engine(store, 1, attempt="1"), Engine(store, 1, attempt="2")
-    train_tokenizer(documents(store, {"web": [{"a": SENTENCE}], "books": [{"b": "one"}]}), config, first)
-    train_tokenizer(documents(store, {"web": [{"a": SENTENCE}], "books": [{"b": "other"}]}), config, second)
+    make_tokenizer(documents(store, {"web": [{"a": SENTENCE}], "books": [{"b": "one"}]}), config, first)
+    make_tokenizer(documents(store, {"web": [{"a": SENTENCE}], "books": [{"b": "other"}]}), config, second)
     assert second.results[0].reused
 
 
@@ -101,8 +79,8 @@ def test_the_spread_over_shards_does_not_change_the_tokenizer(store, engine):
     texts = {f"d{i}": f"{SENTENCE} number {i}" for i in range(20)}
     halves = [dict(list(texts.items())[:7]), dict(list(texts.items())[7:]), {}]
     config = TokenizerParams(vocabulary=300, sample_megabytes=0.001)
-    one = train_tokenizer(documents(store, {"web": [texts]}), config, engine)
-    several = train_tokenizer(documents(store, {"web": halves}), config, engine)
+    one = make_tokenizer(documents(store, {"web": [texts]}), config, engine)
+    several = make_tokenizer(documents(store, {"web": halves}), config, engine)
     assert files(store, one) == files(store, several)
     assert one.stats["sample_bytes"] == {"web": 1000}
 
@@ -112,28 +90,28 @@ def test_weights_set_how_much_each_source_gives(store, engine):
         store, {"big": [{f"b{i}": "x" * 100 for i in range(90)}], "small": [{f"s{i}": "y" * 100 for i in range(20)}]}
     )
     config = TokenizerParams(vocabulary=258, sample_megabytes=0.002, weights={"big": 1, "small": 3})
-    assert train_tokenizer(data, config, engine).stats["sample_bytes"] == {"big": 500, "small": 1500}
+    assert make_tokenizer(data, config, engine).stats["sample_bytes"] == {"big": 500, "small": 1500}
 
 
 def test_bytes_per_token_are_measured_by_source(store, engine):
     data = documents(store, {"english": [{"a": SENTENCE * 20}], "japanese": [{"b": "吾輩は猫である。" * 3}]})
-    measured = train_tokenizer(data, TokenizerParams(vocabulary=300, min_frequency=10), engine).stats["bytes_per_token"]
+    measured = make_tokenizer(data, TokenizerParams(vocabulary=300, min_frequency=10), engine).stats["bytes_per_token"]
     assert measured["english"] > 2 > measured["japanese"] > 0.9
 
 
 def test_nothing_to_learn_from_is_told(store, engine):
     with pytest.raises(ValueError, match=r"nothing to learn from: its sources \(web\) hold no text"):
-        train_tokenizer(documents(store, {"web": [{"a": ""}, {}]}), TokenizerParams(), engine)
+        make_tokenizer(documents(store, {"web": [{"a": ""}, {}]}), TokenizerParams(), engine)
 
 
 def test_an_unknown_source_is_told(store, engine):
     data = documents(store, {"web": [{"a": "text"}]})
     with pytest.raises(ValueError, match="'books', which is not among the sources: web"):
-        train_tokenizer(data, TokenizerParams(sources=["books"]), engine)
+        make_tokenizer(data, TokenizerParams(sources=["books"]), engine)
 
 
 def test_a_tiny_sample_makes_a_small_vocabulary(store, engine):
-    draft = train_tokenizer(documents(store, {"web": [{"a": "x"}]}), TokenizerParams(), engine)
+    draft = make_tokenizer(documents(store, {"web": [{"a": "x"}]}), TokenizerParams(), engine)
     assert (draft.stats["vocabulary_size"], draft.stats["vocabulary_wanted"]) == (258, 8192)
 
 
@@ -142,9 +120,12 @@ def test_a_tiny_sample_makes_a_small_vocabulary(store, engine):
     [
         ({"vocabulary": 257}, "vocabulary"),
         ({"vocabulary": 258, "reserved_tokens": ["<|user|>"]}, "cannot hold 256 bytes and 3 special"),
-        ({"reserved_tokens": ["<|pad|>"]}, "one twice"),
+        ({"reserved_tokens": ["<|user|>", "<|user|>"]}, "one twice"),
         ({"weights": {"web": 0}}, "must be above 0"),
         ({"sources": ["web"], "weights": {"books": 1}}, "'books' is not among"),
+        ({"pad_token": "<|endoftext|>"}, "is the end-of-text token too"),
+        ({"eos_token": "</s>", "pad_token": "</s>"}, "is the end-of-text token too"),
+        ({"digits": "three"}, "part of pattern 'gpt4'"),
     ],
 )
 def test_params_refuse_what_cannot_be(values, message):
@@ -152,10 +133,43 @@ def test_params_refuse_what_cannot_be(values, message):
         TokenizerParams(**values)
 
 
-def test_a_word_without_end_is_learnt_from_in_pieces_and_encoded_whole() -> None:
-    texts = ["x" * 200_000, "plain words " * 50]
+def test_roles_are_named_in_the_profile(store, engine):
+    config = TokenizerParams(vocabulary=270, bos_token="<s>", eos_token="</s>", reserved_tokens=["<|user|>"])
+    draft = make_tokenizer(documents(store, {"web": [{"a": SENTENCE}]}), config, engine)
+    said = json.loads(files(store, draft)["tokenizer_config.json"])
+    assert (draft.stats["bos_id"], draft.stats["eos_id"], draft.stats["pad_id"]) == (0, 1, 2)
+    assert (said["bos_token"], said["eos_token"], said["pad_token"]) == ("<s>", "</s>", "<|pad|>")
+    assert said["additional_special_tokens"] == ["<|user|>"]
 
-    tokenizer = train(texts, TokenizerParams(vocabulary=300), [END_OF_TEXT, PADDING])
 
-    assert tokenizer.decode(tokenizer.encode(texts[0]).ids) == texts[0]
-    assert "Split" not in tokenizer.to_str()
+def test_a_unigram_tokenizer_is_trained_and_loads(store, engine):
+    pytest.importorskip("sentencepiece")
+    data = documents(store, {"web": [{"a": SENTENCE * 30}]})
+    draft = make_tokenizer(data, TokenizerParams(kind="unigram", vocabulary=280), engine)
+    loaded = Tokenizer.from_buffer(files(store, draft)["tokenizer.json"])
+    assert draft.stats["made_by"] == "sentencepiece"
+    assert loaded.decode(loaded.encode(SENTENCE).ids) == SENTENCE
+    assert draft.stats["bytes_per_token"]["web"] > 1
+
+
+def test_fertility_is_measured_by_source_and_language(store, engine):
+    cat, neko = "the cat sat. ", "吾輩は猫である。"
+    data = documents(store, {"web": [{"a": (cat * 20, "en"), "b": (neko, "ja")}], "books": [{"c": cat}]})
+    draft = make_tokenizer(data, TokenizerParams(vocabulary=270, min_frequency=30), engine)
+    found = {(row["source"], row["language"]): row for row in draft.stats["fertility"]}
+    assert set(found) == {("web", "en"), ("web", "ja"), ("books", "unknown")}
+    loaded = Tokenizer.from_buffer(files(store, draft)["tokenizer.json"])
+    japanese = found["web", "ja"]
+    tokens = len(loaded.encode(neko).ids)
+    assert (japanese["documents"], japanese["bytes"], japanese["words"], japanese["tokens"]) == (1, 24, 7, tokens)
+    assert japanese["tokens_per_word"] == tokens / 7 and japanese["bytes_per_token"] == 24 / tokens
+    assert found["web", "en"]["words"] == 3 * 20
+    tokens, words = (sum(row[name] for row in found.values()) for name in ("tokens", "words"))
+    assert draft.stats["tokens_per_word"] == tokens / words
+
+
+def test_a_language_beyond_what_is_measured_is_measured_on_its_beginning(store, engine, monkeypatch):
+    monkeypatch.setattr("pipelines.tokens.fertility.MEASURED_BYTES", 100)
+    data = documents(store, {"web": [{f"d{i}": "x" * 60 for i in range(9)} | {"long": "y" * 1000}]})
+    rows = make_tokenizer(data, TokenizerParams(vocabulary=258), engine).stats["fertility"]
+    assert len(rows) == 1 and rows[0]["documents"] == 2 and 100 <= rows[0]["bytes"] <= 160

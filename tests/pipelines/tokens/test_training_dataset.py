@@ -1,4 +1,4 @@
-"""From token shards through the blend to training samples: exact shares, every token once, any index at once."""
+"""What training reads: every token once an epoch, exact shares at every prefix, any index at once, whole folders."""
 
 import itertools
 import json
@@ -10,191 +10,72 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, seal
-from pipelines.engines.local import Engine
-from pipelines.mixture.params import MixtureParams
-from pipelines.mixture.plan import plan
-from pipelines.mixture.stage import plan_mixture
-from pipelines.tokens.blend import blend
-from pipelines.tokens.indexed import TokenFileError, index_bytes
-from pipelines.tokens.params import BlendParams, TokenizeParams
-from pipelines.tokens.shards import tokenize
-from pipelines.tokens.stream import shuffled
-from pipelines.tokens.training_dataset import BlendDataset
-from tests.pipelines.tokens.corpus import documents, sealed
+from pipelines.tokens.indexed import TokenFileError
+from pipelines.tokens.training_dataset import IGNORED, BlendDataset
+from tests.pipelines.tokens.laid_out import lay_out
 
 
-def make(store, tokenizer, engine, sources, mixture=None, config=None):
-    """(blend, token shards) of source → shards → id → text."""
-    data = documents(store, sources)
-    asked = sealed(store, plan_mixture(data, mixture or MixtureParams(), engine), "training_mixture")
-    drafts = {name: tokenize(data.of(name), tokenizer, TokenizeParams(), engine) for name in data.partitions}
-    shards = Dataset(
-        "token_shards",
-        tuple(seal(store, draft, asset="token_shards", partition=name) for name, draft in drafts.items()),
-        store,
-    )
-    return sealed(store, blend(asked, shards, config or BlendParams(), engine, plan), "training_blend"), shards
-
-
-SOURCES = {
-    "web": [{f"w{i}{j}": f"the cat sat on mat {i} {j}" for j in range(20)} for i in range(3)],
-    "books": [{f"b{i}": f"the dog {i}" for i in range(10)}],
-}
-
-
-def test_the_blend_counts_what_the_plan_estimated(store, engine, tokenizer):
-    made, shards = make(store, tokenizer, engine, SOURCES, MixtureParams(shares={"web": 1, "books": 1}))
-    mixture = made.table("mixture").to_pydict()
-    content = json.loads(store.get(made.shards("blend")[0].object))
-    held = made.version.stats["validation_tokens"]
-    counted = [version.stats["tokens"] for version in shards.versions]
-    assert sum(mixture["available_tokens"]) == sum(counted) - held
-    assert abs(mixture["planned_tokens"][0] - mixture["planned_tokens"][1]) <= 1
-    assert [source["planned_tokens"] for source in content["sources"]] == mixture["planned_tokens"]
-    assert [shard["bin"] for source in content["sources"] for shard in source["shards"]] == [
-        shard.name for shard in shards.shards("tokens") if shard.name.endswith(".bin")
-    ]
-    assert made.version.stats["realised_shares"] == {
-        "web": pytest.approx(0.5, abs=0.01),
-        "books": pytest.approx(0.5, abs=0.01),
-    }
-
-
-def test_shares_that_are_off_are_told(store, engine, tokenizer):
-    asked = MixtureParams(shares={"web": 0.1, "books": 0.9}, token_budget=2_000, max_epochs=1)
-    made, _ = make(store, tokenizer, engine, SOURCES, asked)
-    assert made.version.stats["shares_off"].keys() == {"web", "books"}
-    assert "books can supply" in made.version.stats["notes"]["books"]
-
-
-def test_changed_shares_tokenize_and_split_nothing_again(store, tokenizer):
-    make(store, tokenizer, Engine(store, 1, attempt="1"), SOURCES)
-    again = Engine(store, 1, attempt="2")
-    make(store, tokenizer, again, SOURCES, MixtureParams(shares={"web": 0.5, "books": 0.5}))
-    assert sum(not result.reused for result in again.results) == 2  # the plan and the blend
-
-
-def test_sources_tokenized_differently_are_refused(store, engine, tokenizer):
-    _, shards = make(store, tokenizer, engine, SOURCES)
-    other = Draft(shards.versions[1].parts, shards.versions[1].stats | {"tokenizer": "another"})
-    books = seal(store, other, asset="token_shards", partition="books", code_version="2")
-    mixed = Dataset("token_shards", (shards.versions[0], books), store)
-    asked = sealed(store, plan_mixture(documents(store, SOURCES), MixtureParams(), engine), "training_mixture")
-    with pytest.raises(ValueError, match="web and books were tokenized with different tokenizers"):
-        blend(asked, mixed, BlendParams(), engine, plan)
-
-
-def test_empty_sources_and_one_document_sources_go_through(store, engine, tokenizer, tmp_path):
-    sources = {"none": [], "blank": [{"e": ""}], "one": [{"o": "the cat sat on the mat " * 5}]}
-    made, shards = make(store, tokenizer, engine, sources)
-    folder = shards.folder("tokens", made.folder("blend", tmp_path / "corpus"))
-    data = BlendDataset(folder, "train", 4)
-    assert len(data) == data.samples["one"] > 0
-    assert len(BlendDataset(folder, "validation", 4)) == 0
-
-
-def test_validation_and_training_share_no_document(store, engine, tokenizer, tmp_path):
-    sources = {"web": [{f"d{i:03}": f"{i:03} cat" for i in range(300)}]}
-    made, shards = make(store, tokenizer, engine, sources, config=BlendParams(validation_share=0.2))
-    folder = shards.folder("tokens", made.folder("blend", tmp_path / "corpus"))
-    seen = {}
-    for split in ("train", "validation"):
-        data = BlendDataset(folder, split, 1)
-        ids = [int(data.sample(i)[0]) for i in range(len(data))]
-        seen[split] = {tuple(part) for part in _cut(ids, data.eos_id)[:-1]}
-        assert len(seen[split]) >= made.version.stats[f"{'training' if split == 'train' else split}_documents"] - 1
-    assert not seen["train"] & seen["validation"]
-
-
-def _cut(ids, end):
-    parts = [[]]
-    for token in ids:
-        if token == end:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
-
-
-def corpus(folder, sources, planned, held=(), shard_documents=3):
-    """A corpus whose tokens are all different. sources: name → lengths of documents. Returns name → documents."""
-    folder.mkdir(parents=True)
-    told, made, token = [], {}, 0
-    for name, lengths in sources.items():
-        shards = []
-        made[name] = []
-        for start in range(0, len(lengths), shard_documents):
-            some = lengths[start : start + shard_documents]
-            docs = [list(range(token + sum(some[:i]), token + sum(some[: i + 1]))) for i in range(len(some))]
-            token += sum(some)
-            stem = f"{name}{start}"
-            (folder / f"{stem}.bin").write_bytes(np.concatenate(docs).astype("<i4").tobytes())
-            (folder / f"{stem}.idx").write_bytes(index_bytes(np.array(some), np.dtype("<i4")))
-            places = [i - start for n, i in held if n == name and start <= i < start + len(some)]
-            shards.append(
-                {
-                    "bin": f"{stem}.bin",
-                    "idx": f"{stem}.idx",
-                    "documents": len(some),
-                    "tokens": sum(some),
-                    "validation_documents": places,
-                }
-            )
-            made[name] += [doc for i, doc in enumerate(docs) if i not in places]
-        told.append({"name": name, "planned_tokens": planned[name], "shards": shards})
-    blend_file = {"version": 1, "dtype": "int32", "vocabulary_size": token + 1, "eos_id": 0, "seed": 7, "sources": told}
-    (folder / "blend.json").write_text(json.dumps(blend_file))
-    return made
-
-
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     epochs=st.integers(1, 3),
-    sequence_length=st.integers(1, 11),
+    sequence_length=st.integers(1, 40),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_every_token_of_an_epoch_is_an_input_exactly_once(tmp_path_factory, lengths, epochs, sequence_length, seed):
+def test_every_token_is_an_input_once_in_every_epoch(tmp_path_factory, lengths, epochs, sequence_length, seed):
     folder = tmp_path_factory.mktemp("corpus") / "c"
     tokens = epochs * sum(lengths)
-    made = corpus(folder, {"a": lengths}, {"a": tokens})
+    made = lay_out(folder, {"a": lengths}, {"a": tokens})
     data = BlendDataset(folder, "train", sequence_length, seed)
-    samples = [data.sample(i) for i in range(len(data))]
-    stream = [int(token) for sample in samples for token in sample[:-1]]
-    assert len(stream) + data.cut_tokens["a"] == tokens
+    last = {document[-1] for document in made["a"]}
+    firsts = {document[0] for document in made["a"]}
+    seen = Counter()
+    for index in range(len(data)):
+        sample = data.read(index)
+        seen.update(sample.inputs.tolist())
+        # what follows a token is the document's next, or the first of another document, and starts say which
+        begins = set(sample.starts.tolist())
+        for place, (token, after) in enumerate(zip(sample.inputs.tolist(), sample.labels.tolist(), strict=True), 1):
+            assert (after == token + 1 and place not in begins) or (token in last and after in firsts)
+    assert max(seen.values(), default=0) <= epochs
+    assert seen.total() + data.cut_tokens["a"] == tokens
     assert 1 <= data.cut_tokens["a"] <= sequence_length
-    for epoch in range(epochs):
-        part = stream[epoch * sum(lengths) : (epoch + 1) * sum(lengths)]
-        assert max(Counter(part).values(), default=1) == 1
-        if len(part) == sum(lengths):
-            assert sorted(part) == list(range(sum(lengths)))
-            firsts = {doc[0]: doc for doc in made["a"]}
-            while part:
-                doc = firsts[part[0]]
-                assert part[: len(doc)] == doc
-                part = part[len(doc) :]
-    for earlier, later in itertools.pairwise(samples):
-        assert earlier[-1] == later[0]
 
 
 @settings(max_examples=15, deadline=None)
-@given(planned=st.lists(st.integers(0, 400), min_size=2, max_size=5), sequence_length=st.integers(1, 7))
+@given(planned=st.lists(st.integers(0, 400), min_size=2, max_size=5), sequence_length=st.integers(1, 30))
 def test_every_prefix_of_training_holds_the_mixture(tmp_path_factory, planned, sequence_length):
     folder = tmp_path_factory.mktemp("corpus") / "c"
     names = [f"s{i}" for i in range(len(planned))]
-    corpus(folder, {name: [5, 3, 8, 1] for name in names}, dict(zip(names, planned, strict=True)))
+    lay_out(folder, {name: [5, 3, 8, 1] for name in names}, dict(zip(names, planned, strict=True)))
     data = BlendDataset(folder, "train", sequence_length)
     counts = Counter()
     for index in range(len(data)):
-        counts[data.source(index)] += 1
+        counts[data.group(index)] += 1
         for name in names:
             assert abs(counts[name] - (index + 1) * data.samples[name] / len(data)) < 1
     assert {name: counts[name] for name in names} == data.samples
 
 
+def test_a_thousandth_is_neither_lost_nor_overrun(tmp_path):
+    lay_out(tmp_path / "c", {"most": [10] * 100, "little": [7]}, {"most": 999 * 8 + 1, "little": 9})
+    data = BlendDataset(tmp_path / "c", "train", 8)
+    assert data.samples == {"most": 999, "little": 1}
+    assert Counter(data.group(index) for index in range(1000)) == data.samples
+
+
+def test_a_group_smaller_than_a_sequence_runs_around(tmp_path):
+    lay_out(tmp_path / "c", {"one": [3]}, {"one": 21})
+    data = BlendDataset(tmp_path / "c", "train", 10, attention="document")
+    sample = data.read(1)
+    assert len(data) == 2
+    assert set(sample.ids.tolist()) == {0, 1, 2}
+    assert sample.position_ids.max() == 2
+    assert data.predictions(1) == np.count_nonzero(sample.labels != IGNORED) < 10
+
+
 def test_samples_do_not_depend_on_what_was_read_before(tmp_path):
-    corpus(tmp_path / "c", {"a": [5, 7, 2, 9] * 5, "b": [4, 4]}, {"a": 300, "b": 80})
+    lay_out(tmp_path / "c", {"a": [5, 7, 2, 9] * 5, "b": [4, 4]}, {"a": 300, "b": 80})
     walked = [s.tolist() for s in map(BlendDataset(tmp_path / "c", "train", 6).sample, range(62))]
     fresh = BlendDataset(tmp_path / "c", "train", 6)
     assert [fresh.sample(index).tolist() for index in reversed(range(62))] == walked[::-1]
@@ -204,34 +85,158 @@ def test_samples_do_not_depend_on_what_was_read_before(tmp_path):
     assert fresh.sample(0).dtype == np.int64
 
 
-def test_epochs_and_seeds_have_orders_of_their_own(tmp_path):
-    corpus(tmp_path / "c", {"a": [1] * 50}, {"a": 101})
-    data = BlendDataset(tmp_path / "c", "train", 50)
-    other = BlendDataset(tmp_path / "c", "train", 50, seed=8)
-    orders = [tuple(sample[:-1].tolist()) for sample in (data.sample(0), data.sample(1), other.sample(0))]
-    assert len(set(orders)) == 3
-    assert all(sorted(order) == list(range(50)) for order in orders)
+def test_samples_are_pinned(tmp_path):
+    # Any machine and any later version must read the same: a training resumes on it
+    lay_out(tmp_path / "c", {"a": [4, 3, 5], "b": [6]}, {"a": 25, "b": 13})
+    data = BlendDataset(tmp_path / "c", "train", 4)
+    assert [data.sample(index).tolist() for index in range(len(data))] == PINNED
 
 
-def test_validation_holds_the_held_out_documents_of_all_sources(tmp_path):
-    corpus(tmp_path / "c", {"a": [3, 3], "b": [4, 4, 4, 4]}, {"a": 3, "b": 12}, held=[("a", 1), ("b", 3)])
+PINNED = [
+    [8, 9, 10, 11, 0],
+    [4, 5, 6, 7, 8],
+    [16, 17, 12, 13, 14],
+    [0, 1, 2, 3, 4],
+    [8, 9, 10, 11, 7],
+    [12, 13, 14, 15, 16],
+    [4, 5, 6, 7, 8],
+    [0, 1, 2, 3, 4],
+    [14, 15, 16, 17, 12],
+]
+
+
+def test_epochs_and_seeds_have_orders_and_cuts_of_their_own(tmp_path):
+    lay_out(tmp_path / "c", {"a": [3] * 33 + [1]}, {"a": 201})
+    data, other = BlendDataset(tmp_path / "c", "train", 10), BlendDataset(tmp_path / "c", "train", 10, seed=8)
+    first, second, seeded = (
+        [tuple(which.sample(index)[:-1].tolist()) for index in indices]
+        for which, indices in ((data, range(10)), (data, range(10, 20)), (other, range(10)))
+    )
+    assert sorted(sum(first, ())) == sorted(sum(second, ())) == list(range(100))
+    assert first != second != seeded != first
+    assert set(first) != set(second)
+
+
+def test_a_part_of_an_epoch_is_drawn_from_the_whole_of_it(tmp_path):
+    lay_out(tmp_path / "c", {"a": [10] * 400}, {"a": 1001}, shard_documents=50)
+    data = BlendDataset(tmp_path / "c", "train", 10)
+    assert len(data) == 100
+    eighths = Counter(int(data.sample(index)[0]) // 500 for index in range(100))
+    assert set(eighths) == set(range(8))
+    assert max(eighths.values()) < 30
+
+
+def test_validation_holds_the_held_out_documents_of_all_groups(tmp_path):
+    made = lay_out(tmp_path / "c", {"a": [3, 3], "b": [4, 4, 4, 4]}, {"a": 3, "b": 12}, held=[("a", 1), ("b", 3)])
     data = BlendDataset(tmp_path / "c", "validation", 1)
     inputs = {int(data.sample(i)[0]) for i in range(len(data))}
-    assert inputs < {3, 4, 5, 18, 19, 20, 21}
+    assert inputs < set(itertools.chain(*made["validation"]))
     assert (len(data), data.cut_tokens) == (6, {"validation": 1})
+    train = BlendDataset(tmp_path / "c", "train", 1)
+    assert {int(token) for i in range(len(train)) for token in train.sample(i)} == set(
+        itertools.chain(*made["a"], *made["b"])
+    )
+
+
+# -- documents of a sample --------------------------------------------------------------------------------------
+
+
+def test_apart_positions_and_boundaries_restart_and_no_label_crosses(tmp_path):
+    lay_out(tmp_path / "c", {"a": [3, 4, 2]}, {"a": 10})
+    data = BlendDataset(tmp_path / "c", "train", 9, attention="document")
+    sample = data.read(0)
+    edges = [*sample.starts.tolist(), 10]
+    lengths = [after - before for before, after in itertools.pairwise(edges)]
+    assert len(sample.starts) == 4  # the last token is the first one of the next epoch
+    assert sample.position_ids.tolist() == [place for length in lengths[:-1] for place in range(length)]
+    assert sample.cu_seqlens.tolist() == edges[:-1]
+    assert np.flatnonzero(sample.labels == IGNORED).tolist() == [start - 1 for start in edges[1:-1]]
+    assert data.predictions(0) == 6
+
+
+def test_together_positions_run_through_and_every_label_counts(tmp_path):
+    lay_out(tmp_path / "c", {"a": [3, 4, 2]}, {"a": 10})
+    data = BlendDataset(tmp_path / "c", "train", 9)
+    assert data[0]["position_ids"].tolist() == list(range(9))
+    assert data.predictions(0) == np.count_nonzero(data[0]["labels"] != IGNORED) == 9
+    assert [item["input_ids"].tolist() for item in data] == [data[0]["input_ids"].tolist()]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=20),
+    sequence_length=st.integers(1, 12),
+    attention=st.sampled_from(["sample", "document"]),
+)
+def test_packed_every_token_but_a_documents_first_is_predicted_once_an_epoch(
+    tmp_path_factory, lengths, sequence_length, attention
+):
+    folder = tmp_path_factory.mktemp("corpus") / "c"
+    made = lay_out(folder, {"a": lengths}, {"a": 2 * sum(lengths)}, packed_for=sequence_length)
+    data = BlendDataset(folder, "train", sequence_length, attention=attention)
+    half = len(data) // 2
+    for epoch in (range(half), range(half, 2 * half)):
+        predicted = []
+        for index in epoch:
+            item, sample = data[index], data.read(index)
+            counts = item["labels"] != IGNORED
+            assert (item["labels"][counts] == item["input_ids"][counts] + 1).all()
+            assert data.predictions(index) == counts.sum()
+            assert sample.cu_seqlens[-1] == sequence_length
+            assert (item["position_ids"][sample.cu_seqlens[:-1]] == 0).all() or attention == "sample"
+            predicted += item["labels"][counts].tolist()
+        assert sorted(predicted) == sorted(token for document in made["a"] for token in document[1:])
+
+
+def test_packed_padding_comes_last_and_is_no_label(tmp_path):
+    lay_out(tmp_path / "c", {"a": [4]}, {"a": 4}, packed_for=7)
+    sample = BlendDataset(tmp_path / "c", "train", 7, attention="document").read(0)
+    assert sample.ids.tolist() == [0, 1, 2, 3, 4, 4, 4, 4]  # 4 is the end-of-text token: there is no padding token
+    assert sample.labels.tolist() == [1, 2, 3, *[IGNORED] * 4]
+    assert sample.position_ids.tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert sample.cu_seqlens.tolist() == [0, 4, 7]
+
+
+# -- large, and not whole ---------------------------------------------------------------------------------------
 
 
 def test_many_shards_need_few_open_files(tmp_path):
-    corpus(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
+    lay_out(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
     data = BlendDataset(tmp_path / "c", "train", 1)
-    assert {int(data.sample(i)[0]) for i in range(len(data))} | {int(data.sample(798)[1])} == set(range(800))
-    assert len(data.streams[0]._files._open) <= 128
+    assert len({int(data.sample(i)[0]) for i in range(len(data))}) == 799
+    assert len(data._files._open) <= 128
 
 
-def test_a_shuffle_is_pinned_and_complete():
-    assert shuffled(8, "0/web/0").tolist() == shuffled(8, "0/web/0").tolist() != shuffled(8, "0/web/1").tolist()
-    assert sorted(shuffled(1000, "x").tolist()) == list(range(1000))
-    assert shuffled(0, "x").tolist() == []
+def test_three_times_300_million_tokens_are_read_without_being_there(tmp_path):
+    # Given length tables of 3 shards of 300M tokens, and token files of that size that take no disk
+    documents, tokens = 300_000, 300_000_000
+    shards = []
+    for number in range(3):
+        stem = f"s{number}"
+        with (tmp_path / f"{stem}.bin").open("wb") as file:
+            file.truncate(2 * tokens)
+        starts = np.arange(documents, dtype=np.int64) * 1000
+        (tmp_path / f"{stem}.order").write_bytes(starts.tobytes() + (starts + 1000).tobytes())
+        run = [0, documents, tokens]
+        shards.append(
+            {"bin": f"{stem}.bin", "idx": "", "order": f"{stem}.order", "documents": documents, "tokens": tokens,
+             "groups": {stem: run}, "validation": [documents, 0, 0]}
+        )  # fmt: skip
+    content = {
+        "version": 2, "dtype": "uint16", "vocabulary_size": 9, "bos_id": None, "eos_id": 0, "pad_id": 1, "seed": 0,
+        "packing": "concatenate", "sequence_length": None, "shards": shards,
+        "groups": [{"name": f"s{n}", "planned_tokens": share * 10**9 + 1} for n, share in enumerate((6, 2, 2))],
+    }  # fmt: skip
+    (tmp_path / "blend.json").write_text(json.dumps(content))
+    data = BlendDataset(tmp_path, "train", 10)
+    # When training goes on at sample 10⁹, then it is there at once, and the mixture is what it is everywhere
+    assert 0 <= 10**9 - len(data) < 3 * 239  # of 239 equal rounds
+    assert data.sample(len(data) - 1).tolist() == [0] * 11
+    some = range(len(data) - 1000, len(data))
+    assert all(abs(count / 1000 - share) < 0.002 for count, share in zip(
+        [Counter(map(data.group, some))[f"s{n}"] for n in range(3)], (0.6, 0.2, 0.2), strict=True))  # fmt: skip
+    # and what a loader's worker is sent does not grow with the documents
+    assert len(pickle.dumps(data)) < 400_000
 
 
 @pytest.mark.parametrize(
@@ -239,19 +244,15 @@ def test_a_shuffle_is_pinned_and_complete():
     [
         (lambda c: (c / "blend.json").unlink(), "holds no blend.json"),
         (lambda c: (c / "blend.json").write_text("{"), "damaged"),
-        (lambda c: (c / "blend.json").write_text('{"version": 9}'), "version 9; version 1 can be read"),
+        (lambda c: (c / "blend.json").write_text('{"version": 1}'), "version 1; version 2 can be read"),
         (lambda c: (c / "a0.bin").unlink(), "lacks a0.bin"),
-        (lambda c: (c / "a0.bin").write_bytes(b"\0\0"), "damaged"),
-        (
-            lambda c: (c / "blend.json").write_text(
-                (c / "blend.json").read_text().replace('"tokens": 5', '"tokens": 6')
-            ),
-            "mixes two versions",
-        ),
+        (lambda c: (c / "a0.bin").write_bytes(b"\0\0"), "a0.bin has 2 bytes where blend.json tells of 20: it is dam"),
+        (lambda c: (c / "a0.order").write_bytes(b""), "a0.order has 0 bytes where blend.json tells of 32"),
+        (lambda c: (c / "a0.packed").write_bytes(b"x"), r"a0.packed has 1 bytes where blend.json tells of \d+"),
     ],
 )
 def test_a_folder_that_is_not_whole_is_told(tmp_path, harm, message):
-    corpus(tmp_path / "c", {"a": [2, 3]}, {"a": 5})
+    lay_out(tmp_path / "c", {"a": [2, 3]}, {"a": 5}, packed_for=2)
     harm(tmp_path / "c")
     with pytest.raises(TokenFileError, match=message):
         BlendDataset(tmp_path / "c", "train", 2)
@@ -262,3 +263,10 @@ def test_bad_arguments_are_told(tmp_path):
         BlendDataset(tmp_path, "train", 0)
     with pytest.raises(ValueError, match="'train' or 'validation'"):
         BlendDataset(tmp_path, "test", 4)
+    with pytest.raises(ValueError, match="'sample' or 'document'"):
+        BlendDataset(tmp_path, "train", 4, attention="none")
+    lay_out(tmp_path / "c", {"a": [2, 3]}, {"a": 5}, packed_for=2)
+    with pytest.raises(ValueError, match=r"packed for sequences of 2 tokens \(blend.sequence_length\) and read for 4"):
+        BlendDataset(tmp_path / "c", "train", 4)
+    with pytest.raises(IndexError):
+        BlendDataset(tmp_path / "c", "train", 2).read(-1)

@@ -3,20 +3,23 @@
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine
+from pipelines.mixture.groups import Grouping
 from pipelines.mixture.params import MixtureParams
-from pipelines.mixture.plan import plan
+from pipelines.mixture.plan import replan
 from pipelines.mixture.stage import plan_mixture
 from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 from pipelines.tokens.blend import blend
-from pipelines.tokens.params import BlendParams, TokenizeParams, TokenizerParams
+from pipelines.tokens.blend_params import BlendParams
+from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
-from pipelines.tokens.tokenizer import train_tokenizer
+from pipelines.tokens.tokenizer import make_tokenizer
 from pipelines.training.params import PretrainParams
 from pipelines.training.work import WorkFolder
 
@@ -59,7 +62,7 @@ class Corpus:
         return work
 
 
-def make_corpus(root: Path, documents: int = 200) -> Corpus:
+def make_corpus(root: Path, documents: int = 200, **blending: Any) -> Corpus:
     """Sentences that repeat themselves enough to be learnt in a dozen steps."""
     store = Store(str(root))
     engine = Engine(store, workers=1)
@@ -78,10 +81,10 @@ def make_corpus(root: Path, documents: int = 200) -> Corpus:
     ]
     shard = write_shard(store, "documents", pa.Table.from_pylist(rows, schema=DOCUMENTS))
     filtered = _dataset(store, Draft({"documents": Part("table", (shard,))}), "filtered_documents", "tales")
-    tokenizer = _dataset(store, train_tokenizer(filtered, TokenizerParams(vocabulary=300), engine), "tokenizer")
+    tokenizer = _dataset(store, make_tokenizer(filtered, TokenizerParams(vocabulary=300), engine), "tokenizer")
     shards = _dataset(store, tokenize(filtered, tokenizer, TokenizeParams(), engine), "token_shards", "tales")
     mixture = _dataset(store, plan_mixture(filtered, MixtureParams(max_epochs=1), engine), "training_mixture")
-    blended = blend(mixture, shards, BlendParams(validation_share=0.1), engine, plan)
+    blended = blend(mixture, shards, filtered, BlendParams(validation_share=0.1, **blending), engine, replan, Grouping)
     return Corpus(store, _dataset(store, blended, "training_blend"), shards, tokenizer)
 
 

@@ -1,5 +1,6 @@
 """The training loop: what it minimises, that it resumes bit for bit, and when it refuses to go on."""
 
+import itertools
 import json
 import math
 import shutil
@@ -7,12 +8,12 @@ import shutil
 import numpy as np
 import pytest
 
-from pipelines.tokens.training_dataset import BlendDataset
+from pipelines.tokens.training_dataset import IGNORED, BlendDataset
 from pipelines.training.owner import StopRequest
 from pipelines.training.pretrain import Pretraining, pretrain
 from pipelines.training.ranks import Ranks
 from pipelines.training.work import TrainingError
-from tests.pipelines.training.corpus import TINY
+from tests.pipelines.training.corpus import TINY, make_corpus
 
 
 def tiny(**changes):
@@ -117,14 +118,14 @@ def test_a_short_last_batch_weighs_each_token_alike(work):
 
 def test_every_sequence_of_the_blend_is_trained_on_once(work, monkeypatch):
     seen = []
-    sample = BlendDataset.sample
+    read = BlendDataset.read
 
     def noted(self, index):
         if self.split == "train":
             seen.append(index)
-        return sample(self, index)
+        return read(self, index)
 
-    monkeypatch.setattr(BlendDataset, "sample", noted)
+    monkeypatch.setattr(BlendDataset, "read", noted)
     run(work, tiny(max_steps=0, batch_size=64, micro_batch_size=64))
     assert seen == list(range(len(BlendDataset(work.data, "train", 32, TINY.seed))))
 
@@ -168,14 +169,14 @@ def test_a_stop_in_the_middle_of_an_evaluation_saves_and_the_evaluation_is_made_
     work, uninterrupted, monkeypatch
 ):
     stop, events = StopRequest(), []
-    sample = BlendDataset.sample
+    read = BlendDataset.read
 
     def asked(self, index):
         if self.split == "validation":
             stop.ask()  # SIGTERM comes while the first of two batches is evaluated
-        return sample(self, index)
+        return read(self, index)
 
-    monkeypatch.setattr(BlendDataset, "sample", asked)
+    monkeypatch.setattr(BlendDataset, "read", asked)
     assert not pretrain(work, events.append, stop)
     monkeypatch.undo()
     assert [event["event"] for event in events[-2:]] == ["checkpoint", "stopped"]
@@ -222,6 +223,69 @@ def test_a_checkpoint_serves_any_number_of_ranks(work):
     run(work, stop_when=lambda event: event["event"] == "step" and event["step"] == 3)
     manifest = json.loads((work.checkpoints / "step-00000003" / "manifest.json").read_text())
     assert not {"ranks", "world_size", "micro_batch_size"} & manifest["identity"].keys()
+
+
+# -- documents apart, and packed ---------------------------------------------------------------------------------
+
+
+def test_apart_a_token_depends_on_nothing_of_the_document_before(work):
+    import torch
+
+    config = tiny(attention="document")
+    data = BlendDataset(work.data, "train", 32, TINY.seed, "document")
+    index = next(i for i in range(len(data)) if len(data.read(i).starts) > 1 and data.read(i).starts[1] < 25)
+    start = int(data.read(index).starts[1])
+    batch = {name: torch.from_numpy(ids)[None] for name, ids in data[index].items()}
+    changed = {**batch, "input_ids": batch["input_ids"].clone()}
+    changed["input_ids"][0, :start] = (changed["input_ids"][0, :start] + 1) % 300
+    logits = {}
+    for attention in ("document", "sample"):
+        learner = Pretraining(work, config.model_copy(update={"attention": attention}), Ranks(), print).learner
+        seen = []
+        learner.model.register_forward_hook(lambda _m, _i, out, seen=seen: seen.append(out.logits[0, start:].detach()))
+        learner.loss_sum(batch)
+        learner.loss_sum(changed)
+        logits[attention] = seen
+    assert torch.equal(*logits["document"])
+    assert not torch.allclose(*logits["sample"])
+
+
+def test_apart_the_loss_is_that_of_each_document_alone(work):
+    import torch
+
+    training = Pretraining(work, tiny(attention="document"), Ranks(), print)
+    data = training.train_data
+    index = next(i for i in range(len(data)) if len(data.read(i).starts) > 1)
+    sample, learner = data.read(index), training.learner
+    whole = learner.loss_sum({name: torch.from_numpy(ids)[None] for name, ids in data[index].items()}).item()
+    edges = [*sample.starts.tolist(), 33]
+    alone = 0.0
+    for first, after in itertools.pairwise(edges):
+        ids = torch.from_numpy(sample.ids[first:after])[None]
+        if ids.shape[1] > 1:  # by transformers' own loss, a mean
+            alone += learner.model(input_ids=ids, labels=ids).loss.item() * (ids.shape[1] - 1)
+    assert whole == pytest.approx(alone, rel=1e-5)
+
+
+def test_apart_it_trains_and_resumes_bit_for_bit(work, corpus, tmp_path):
+    config = tiny(attention="document", max_steps=4)
+    other = corpus.work(tmp_path / "other")
+    _, events = run(other, config)
+    assert losses(events)[1] == pytest.approx(math.log(300), rel=0.02)  # a mean over labels that count
+    run(work, config, stop_when=lambda event: event["event"] == "step" and event["step"] == 2)
+    run(work, config)
+    assert weights(work) == weights(other)
+
+
+def test_a_packed_blend_trains_on_real_tokens_only(tmp_path_factory):
+    corpus = make_corpus(tmp_path_factory.mktemp("packed"), 60, packing="best_fit", sequence_length=32)
+    work = corpus.work(tmp_path_factory.mktemp("packed") / "work")
+    data = BlendDataset(work.data, "train", 32, TINY.seed)
+    assert any((data[index]["labels"] == IGNORED).any() for index in range(len(data)))
+    _, events = run(work, tiny(max_steps=3))
+    assert losses(events)[1] == pytest.approx(math.log(300), rel=0.02)
+    with pytest.raises(TrainingError, match=r"packed for sequences of 32 tokens .* read for 16"):
+        run(work, tiny(sequence_length=16))
 
 
 # -- which weights are published --------------------------------------------------------------------------------
