@@ -60,7 +60,7 @@ def _estimate(name: str, one: Mapping[str, Any]) -> dict[str, str]:
     return {
         "group": name,
         "tokens estimated": cell(one["estimated_tokens"]),
-        "tokens counted": cell(one["counted_tokens"]),
+        "counted for training": cell(one["counted_tokens"]),
         "estimate off by": "" if off is None else f"{off:+.1%}",
     }
 

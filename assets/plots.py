@@ -98,7 +98,11 @@ def shares(series: Mapping[str, Mapping[str, float]]) -> str | None:
     if not most:
         return None
     row = 4 * len(series) + 4
-    left = 110
+    labels = []
+    for name in names:
+        told = " / ".join(f"{100 * values.get(name, 0):.3g}" for values in series.values())
+        labels.append(f"{name if len(name) <= 16 else f'{name[:15]}…'} {told} %")
+    left = max(110, math.ceil(LETTER * (1 + max(map(len, labels)))))
     parts = []
     for number, (name, values) in enumerate(series.items()):
         lines = "".join(
@@ -106,10 +110,7 @@ def shares(series: Mapping[str, Mapping[str, float]]) -> str | None:
             for index, one in enumerate(names)
         )
         parts.append(f"<path stroke='{_colour(name)}' stroke-width='3' d='{lines}'/>")
-    for index, name in enumerate(names):
-        told = " / ".join(f"{100 * values.get(name, 0):.3g}" for values in series.values())
-        cut = name if len(name) <= 16 else f"{name[:15]}…"
-        parts.append(_text(0, TOP + row * index + row // 2, f"{cut} {told} %"))
+    parts += [_text(0, TOP + row * index + row // 2, label) for index, label in enumerate(labels)]
     return _svg(TOP + row * len(names), {name: _colour(name) for name in series}, parts)
 
 

@@ -1,7 +1,6 @@
 """Learning a vocabulary: our trainer beside that of `tokenizers`, at the same merges.
 
-Run `python -m benchmarks.token_vocabulary [--quick] [--json]`; `benchmarks/tokens.py` measures it too. Correctness is
-tested in tests/pipelines/tokens.
+Run `python -m benchmarks.token_vocabulary [--quick] [--json]`. Correctness is tested in tests/pipelines/tokens.
 """
 
 from benchmarks.harness import Measurement, installed_texts, main, seconds
@@ -14,7 +13,7 @@ SETTINGS = (("gpt2", 8192), ("gpt4", 32_000))
 
 def measure(quick: bool) -> list[Measurement]:
     """Megabytes of sample per second, comparing the two trainers on its beginning included."""
-    return vocabulary_speed(installed_texts(4 if quick else 30))
+    return vocabulary_speed(installed_texts(8 if quick else 30))
 
 
 def vocabulary_speed(texts: list[str]) -> list[Measurement]:

@@ -1,90 +1,134 @@
-"""Tokenization: the whole stage beside the bare library call in the same run. Reading is `token_samples.py`'s.
+"""The tokenization stage beside `tokenizers.encode_batch` alone, datatrove's stage, and `datasets.map`.
 
-Run `python -m benchmarks.tokens [--quick] [--json]`. Correctness is tested in tests/pipelines/tokens.
+Run `python -m benchmarks.tokens [--quick] [--json]`; `python -m benchmarks.peers` installs peers. Ours loads and checks
+the engine, reads Parquet, encodes, and writes .bin and .idx into an empty store; all use the same tokenizer and texts.
+CPU seconds count, of all threads and processes; medians of three. Correctness is tested in tests/pipelines/tokens.
 """
 
-import os
+import json
 import statistics
+import sys
 import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from benchmarks.harness import Measurement, installed_texts, main, seconds
-from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
+from benchmarks.corpora import SHARED, Corpus, packages
+from benchmarks.harness import REPEATS, Measurement, main
+from benchmarks.peers import DATASETS, HERE, PEERS, timed
+from pipelines.dataset import Dataset, Draft, Part, Shard, seal
 from pipelines.engines.local import Engine
-from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 from pipelines.tokens.encode import library_threads
-from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenize_params import TokenizeParams
 from pipelines.tokens.tokenizer import make_tokenizer
+from pipelines.tokens.tokenizer_params import TokenizerParams
 
-SHARDS = 8
-ROUNDS = 3
+SHARDS = 4
+WORKERS = 2
+EOS = "<|endoftext|>"
+SPELLED = 1000
+"""Tokens by which others may differ: they take a text that spells a special token for the token."""
+ENCODE_BATCH_TARGET, DATATROVE_TARGET = 10, 15
+
+DATATROVE = next(peer for peer in PEERS if peer.name.startswith("datatrove"))
 
 
 def measure(quick: bool) -> list[Measurement]:
-    """Megabytes per second of the stage and of the library."""
-    texts = installed_texts(4 if quick else 20)
+    """A tokenizer of our own, and one of GPT-NeoX's kind where ../shared is. quick: 8 MB and only the first."""
+    whole = packages(8 if quick else 40)
+    corpus = replace(whole, texts=whole.texts.filter(pc.not_equal(whole.texts, "")))  # peers end empty documents, too
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(f"{folder}/store")
-        documents = stored(store, texts)
-        workers = os.cpu_count() or 1
-        engine = Engine(store, workers)
-        config = TokenizerParams(sample_megabytes=2)
-        tokenizer = sealed(store, make_tokenizer(documents, config, engine), "tokenizer")
-        megabytes = sum(len(text.encode()) for text in texts) / 1e6
-        stage, library = [], []
-        for _ in range(ROUNDS):
-            fresh = Store(f"{folder}/store{len(stage)}")
-            again, learnt = stored(fresh, texts), copied(fresh, tokenizer)
-            task = Engine(fresh, workers)
-            stage.append(seconds(lambda: tokenize(again, learnt, TokenizeParams(), task)))  # noqa: B023
-            library.append(seconds(lambda: encode_batch(tokenizer, texts)))
+        store = Store(folder)
+        learnt = make_tokenizer(corpus.stored(store, 1), TokenizerParams(sample_megabytes=2), Engine(store, 1))
+        objects = {shard.name: shard.object for shard in learnt.parts["tokenizer"].shards}
+        found = beside_others(corpus, "our tokenizer", store.path(objects["tokenizer.json"]))
+    neox = SHARED / "tokenizers/gpt_neo_tokenizer.json"
+    return found if quick or not neox.exists() else found + beside_others(corpus, "GPT-NeoX's kind", neox)
+
+
+def beside_others(corpus: Corpus, name: str, path: Path) -> list[Measurement]:
+    """One tokenizer: MB per CPU second of everybody, on the same texts."""
+    with tempfile.TemporaryDirectory() as folder:
+        rounds, tokens = [], 0
+        for number in range(REPEATS):
+            store = Store(f"{folder}/store{number}")
+            data, tokenizer = corpus.stored(store, SHARDS), as_dataset(store, path)
+            engine = Engine(store, WORKERS, alone_seconds=0)
+            start = time.process_time()
+            tokens = tokenize(data, tokenizer, TokenizeParams(), engine).stats["tokens"]
+            rounds.append(time.process_time() - start)
+        ours = statistics.median(rounds)
+        texts = corpus.texts.to_pylist()
+        others: list[tuple[str, float, float]] = [
+            ("tokenizers.encode_batch", median_cpu_seconds(lambda: encode_batch(path, texts)), ENCODE_BATCH_TARGET)
+        ]
+        write_parquet(corpus, Path(folder) / "parquet")
+        for peer, script, target in (
+            (DATATROVE, "datatrove_tokens_script.py", DATATROVE_TARGET),
+            (DATASETS, DATASETS.script, DATASETS.target),
+        ):
+            if not peer.ready:
+                print(f"{peer.name} is left out: make it with python -m benchmarks.peers", file=sys.stderr)
+                continue
+            command = [str(peer.python), str(HERE / script), f"{folder}/parquet", str(path), EOS, str(REPEATS)]
+            told = json.loads(timed(command, Path(folder))[1].splitlines()[-1])
+            if abs(told["tokens"] - tokens) > SPELLED:
+                raise RuntimeError(f"{peer.name} made {told['tokens']} tokens, we {tokens}")
+            others.append((f"{peer.name}, its stage", statistics.median(told["seconds"]), target))
         return [
             Measurement(
-                f"tokenize {megabytes:.0f} MB, {workers} workers: read, encode, write shards",
-                "tokenizers.encode_batch",
-                megabytes / statistics.median(stage),
-                megabytes / statistics.median(library),
-                "MB/s",
-                0.9,
+                f"tokenize {corpus.megabytes:.0f} MB with {name}: read, encode, write shards",
+                peer,
+                corpus.megabytes / ours,
+                corpus.megabytes / theirs,
+                "MB/CPU s",
+                target,
             )
+            for peer, theirs, target in others
         ]
 
 
-def stored(store: Store, texts: list[str]) -> Dataset:
-    """The texts as documents in `SHARDS` shards."""
-    shards = []
-    for first in range(SHARDS):
-        rows = [
-            {"doc_id": f"{index:032x}", "source": "packages", "uri": f"{index}#0", "text": texts[index]}
-            for index in range(first, len(texts), SHARDS)
-        ]
-        shards.append(write_shard(store, "documents", pa.Table.from_pylist(rows, schema=DOCUMENTS)))
-    return sealed(store, Draft({"documents": Part("table", tuple(shards))}), "filtered_documents", "packages")
+def as_dataset(store: Store, path: Path) -> Dataset:
+    """A tokenizer.json as the stage is handed it."""
+    files = {"tokenizer.json": path.read_bytes(), "tokenizer_config.json": json.dumps({"eos_token": EOS}).encode()}
+    shards = tuple(Shard(store.put(data), len(data), name=name) for name, data in files.items())
+    version = seal(store, Draft({"tokenizer": Part("files", shards)}), asset="tokenizer")
+    return Dataset("tokenizer", (version,), store)
 
 
-def sealed(store: Store, draft: Draft, asset: str, partition: str = "") -> Dataset:
-    """A draft as a dataset of one partition."""
-    return Dataset(asset, (seal(store, draft, asset=asset, partition=partition),), store)
-
-
-def copied(store: Store, tokenizer: Dataset) -> Dataset:
-    """The tokenizer in another store."""
-    for shard in tokenizer.shards("tokenizer"):
-        store.put(tokenizer.store.get(shard.object))
-    return sealed(store, Draft(tokenizer.version.parts, tokenizer.version.stats), "tokenizer")
-
-
-def encode_batch(tokenizer: Dataset, texts: list[str]) -> None:
+def encode_batch(path: Path, texts: list[str]) -> None:
     """The library alone, with its own threads and a cold cache."""
-    found = {shard.name: shard.object for shard in tokenizer.shards("tokenizer")}
-    loaded = Tokenizer.from_file(str(tokenizer.store.path(found["tokenizer.json"])))
+    loaded = Tokenizer.from_file(str(path))
     with library_threads():
         for encoding in loaded.encode_batch(texts, add_special_tokens=False):
             len(encoding)
+
+
+def write_parquet(corpus: Corpus, folder: Path) -> None:
+    """The texts as a file per shard, as peers read them."""
+    folder.mkdir()
+    table = pa.table({"id": [str(number) for number in range(len(corpus.texts))], "text": corpus.texts})
+    rows = -(-len(table) // SHARDS)
+    for number in range(SHARDS):
+        pq.write_table(table.slice(number * rows, rows), folder / f"{number}.parquet", compression="zstd")
+
+
+def median_cpu_seconds(work: Callable[[], object]) -> float:
+    """Median CPU seconds of this process."""
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        work()
+        seconds.append(time.process_time() - start)
+    return statistics.median(seconds)
 
 
 if __name__ == "__main__":

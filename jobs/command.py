@@ -111,12 +111,18 @@ def _parser() -> argparse.ArgumentParser:
     forget.add_argument("--purge", action="store_true", help="with --yes: erase stored bytes that hold them, at once")
     forget.set_defaults(command=_forget)
 
+    export = commands.add_parser("export", help="copy token shards as tables of token lists")
+    export.add_argument("dataset", metavar="DATASET[@VERSION]", help="'token_shards' or 'token_shards[source]'")
+    export.add_argument("folder", type=Path, metavar="FOLDER", help="where the files go, one per token shard")
+    export.add_argument("--format", choices=["parquet", "arrow"], default="parquet", help="default: parquet")
+    export.set_defaults(command=_export)
+
     gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")
     gc.add_argument("--keep", type=int, default=1, metavar="N", help="versions kept of every dataset, the newest first")
     gc.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
     gc.set_defaults(command=_gc)
 
-    for command in (run, cost, impact, explain, forget, gc, reproduce, rejects):
+    for command in (run, cost, impact, explain, export, forget, gc, reproduce, rejects):
         _common(command)
     return parser
 
@@ -288,6 +294,14 @@ def _forget(options: argparse.Namespace) -> int:
     given = {kind: getattr(options, kind) for kind in KINDS}
     chosen = {name: getattr(options, name) for name in ("near", "reason", "yes", "purge")}
     return forget(Request.of(given, **chosen), chosen_profile(), as_json=options.json)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from jobs.export import export
+
+    profile = chosen_profile()
+    found = _named(options.dataset, Ledger(profile.ledger_url, settle=False))
+    return export(options.dataset, found, options.folder, profile, kind=options.format, as_json=options.json)
 
 
 def _gc(options: argparse.Namespace) -> int:

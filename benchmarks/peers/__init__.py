@@ -79,7 +79,7 @@ PEERS = (
 )
 
 DATASETS = Peer("datasets 5.2.0", "datasets_tokens_script.py", ("datasets==5.2.0", "tokenizers"), 10)
-"""No deduplicator: it tokenizes, as datatrove does, too (`benchmarks/tokenizing.py`)."""
+"""No deduplicator: it tokenizes, as datatrove does, too (`benchmarks/tokens.py`)."""
 
 
 def timed(command: list[str], folder: Path) -> tuple[float, str]:

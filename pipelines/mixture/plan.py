@@ -75,8 +75,11 @@ def replan(counted_tokens: Mapping[str, int], planned: Mapping[str, Any]) -> tup
     """The plan again, from counted tokens: (table of schema MIXTURE, what the blend says of it in its stats).
 
     planned: the stats of the stage's draft. Groups that it counted and that have no tokens now stand with 0.
-    Raises `ValueError` where a share or the budget cannot be met and `if_short` is 'refuse'.
+    Raises `ValueError` where a share or the budget cannot be met and `if_short` is 'refuse', and for stats that an
+    earlier version of the stage left.
     """
+    if "estimated_tokens" not in planned:
+        raise ValueError("the mixture was planned by an earlier version of its stage; materialize it again")
     asked = MixtureParams.model_validate(planned["request"])
     estimated: Mapping[str, int] = planned["estimated_tokens"]
     table = plan(dict.fromkeys(estimated, 0) | dict(counted_tokens), asked)

@@ -105,6 +105,8 @@ def continuing_definition(definition: str) -> str | None:
     Llama's tokenizer begins a text with one (normalizer Prepend, or pre-tokenizer Metaspace), GPT-2's may
     (add_prefix_space): the later pieces of a document must not get another.
     """
+    if not any(word in definition for word in ("Prepend", "Metaspace", "add_prefix_space")):
+        return None  # without looking at a vocabulary of megabytes
     config = json.loads(definition)
     bare = config | {name: _without_prefix(config.get(name)) for name in ("normalizer", "pre_tokenizer")}
     return None if bare == config else json.dumps(bare, ensure_ascii=False)

@@ -69,7 +69,7 @@ class TokenizerParams(Params):
         description="of 'bpe': how often a pair must occur in the sample to become a token",
     )
     pattern: Literal["gpt2", "gpt4"] = Field(
-        default="gpt2",
+        default="gpt4",
         description="where text is cut before tokens are learnt: 'gpt2', as GPT-2 and GPT-NeoX do; 'gpt4', as GPT-4, "
         "Llama 3 and Qwen do: line breaks stay with the sign before them, any one sign with the word after it",
     )

@@ -61,13 +61,21 @@ def train(texts: Sequence[str], config: TokenizerParams) -> tuple[Tokenizer, str
     """A tokenizer learnt from texts, and what learnt it.
 
     The same texts give the same tokenizer, on any number of threads. Raises `ValueError` where 'unigram' needs a
-    library that is not there.
+    library that is not there, and for a special token that text would be cut into.
     """
     if config.kind == "unigram":
-        return train_unigram(texts, config), SENTENCEPIECE
-    if _alike(texts, config):
-        return train_bpe(texts, config), OWN
-    return train_bpe_by_library(texts, config), LIBRARY
+        tokenizer, made_by = train_unigram(texts, config), SENTENCEPIECE
+    elif _alike(texts, config):
+        tokenizer, made_by = train_bpe(texts, config), OWN
+    else:
+        tokenizer, made_by = train_bpe_by_library(texts, config), LIBRARY
+    merges = json.loads(tokenizer.to_str())["model"].get("merges", [])
+    if words := {*byte_symbols(), *(left + right for left, right in merges)}.intersection(config.special_tokens):
+        raise ValueError(
+            f"the special token {min(words)!r} is also what text is cut into, so a document could not hold it as text: "
+            "write it with signs at both ends, such as <|name|>"
+        )
+    return tokenizer, made_by
 
 
 def train_bpe(texts: Sequence[str], config: TokenizerParams) -> Tokenizer:

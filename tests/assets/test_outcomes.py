@@ -119,6 +119,7 @@ def test_a_share_never_looks_like_nothing_or_all_when_it_is_not(part: int, whole
 
 def test_a_stage_that_looks_like_a_mistake_says_so_first() -> None:
     assert attention({"documents_in": 0, "documents_out": 0}) == "No document came in."
+    assert attention({"documents_in": 5, "documents_out": 5, "attention": "Odd."}) == "Odd."
     nothing_kept = {"documents_in": 5, "documents_out": 0, "dropped": {"short": 5}}
     assert next(iter(outcome_metadata(nothing_kept))) == "attention"
 

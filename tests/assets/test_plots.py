@@ -111,3 +111,14 @@ def test_points_have_their_intervals_on_a_logarithmic_scale() -> None:
     assert said(svg)[0].split() == ["screen", "cascade"]  # what costs nothing has no place on such a scale
     assert len(plots.image("F1 by cost", svg)) < plots.IN_PLACE
     assert plots.scatter({}) is None
+
+
+def test_labels_of_shares_end_before_the_bars_and_every_series_has_a_colour_of_its_own() -> None:
+    names = {"a name that is long": 0.3333, "another one, longer": 0.6667}
+    svg = plots.shares(dict.fromkeys(("realised", "wanted", "planned"), names)) or ""
+
+    labels = re.findall(r">([^<>]+%)</text>", svg)
+    begin = min(int(x) for x in re.findall(r"M(\d+) \d+h", svg))
+    assert labels == ["a name that is … 33.3 / 33.3 / 33.3 %", "another one, lo… 66.7 / 66.7 / 66.7 %"]
+    assert all(plots.LETTER * len(label) <= begin for label in labels)
+    assert re.findall(r"fill='(#\w+)'>(\w+)", svg) == [("#aaa", "wanted"), ("#e72", "planned"), ("#48e", "realised")]

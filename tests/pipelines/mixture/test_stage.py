@@ -184,6 +184,11 @@ def test_what_cannot_be_had_is_refused_once_it_is_counted_if_that_is_asked_for(c
     assert replan(counted, estimated({"web": 9, "books": 1}, **asked, if_short="others"))[1]["notes"]
 
 
+def test_a_plan_of_an_earlier_version_is_not_guessed_at():
+    with pytest.raises(ValueError, match="materialize it again"):
+        replan({"web": 1}, {"request": {"shares": {}, "token_budget": 0, "max_epochs": 4}, "planned_shares": {}})
+
+
 def test_what_can_be_had_is_not_refused_for_its_rounding():
     asked = {"shares": {"a": 1, "b": 1, "c": 1}, "token_budget": 100, "if_short": "refuse"}
     _, told = replan({"a": 1000, "b": 1000, "c": 1000}, estimated({"a": 1, "b": 1, "c": 1}, **asked))

@@ -293,10 +293,13 @@ def test_a_place_where_nothing_is_and_a_name_that_is_not_in_the_cache_say_how_to
 
 
 def test_a_name_is_found_in_the_cache(store, engine, tmp_path, monkeypatch):
-    folder = saved(neox_like(), tmp_path / "snapshot", NEOX | {"pad_token": "<|padding|>"})
-    monkeypatch.setattr("pipelines.tokens.loading.cached_folder", lambda name, revision: folder)
-    draft = make_tokenizer(corpus(store), TokenizerParams(kind="loaded", name="eleuther/neox"), engine)
-    assert draft.stats["eos_id"] == 0
+    cache = tmp_path / "models--someone--neox"
+    saved(neox_like(), cache / "snapshots" / "abc123", NEOX | {"pad_token": "<|padding|>"})
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("abc123")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    draft = make_tokenizer(corpus(store), TokenizerParams(kind="loaded", name="someone/neox"), engine)
+    assert (draft.stats["eos_id"], draft.stats["pad_id"]) == (0, 1)
 
 
 @pytest.mark.parametrize(

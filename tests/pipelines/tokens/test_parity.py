@@ -1,7 +1,11 @@
 """The guard before the fast engine: it agrees, or it is not used, and nothing of it is stored."""
 
+import functools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from pipelines.engines.local import Engine
@@ -161,6 +165,19 @@ def test_hostile_texts_are_text_and_the_same_every_time():
     assert len("".join(texts).encode()) < 250_000
     assert {"<s>", "a<s>b", "<s", "s>"} <= set(texts)
     assert set(HOSTILE_TEXTS) <= set(texts)
+
+
+@functools.cache
+def both(kind):
+    return FastokensEncoder(like(kind)), TokenizersEncoder(like(kind))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.text()), st.sampled_from(["neox", "llama3", "llama"]))
+def test_any_text_has_the_ids_of_the_reference(texts, kind):
+    fast, slow = both(kind)
+    assert first_difference(texts, fast, slow) is None
+    assert first_difference(texts, fast.continuing, slow.continuing) is None
 
 
 @pytest.mark.slow

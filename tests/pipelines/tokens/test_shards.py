@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 import pipelines.tokens.shards as shards_module
 from pipelines.engines.local import Engine
+from pipelines.health import ROWS_BALANCE, CheckParams
 from pipelines.store import Store
 from pipelines.tokens import parity
 from pipelines.tokens.indexed import IndexedTokens
@@ -33,9 +34,9 @@ def loaded(tokenizer):
     return Tokenizer.from_file(str(tokenizer.store.path(objects["tokenizer.json"])))
 
 
-def run(store, tokenizer, shards, engine, **params):
+def run(store, tokenizer, shards, worker, **params):
     data = documents(store, {"web": shards})
-    return sealed(store, tokenize(data, tokenizer, TokenizeParams(**params), engine), "token_shards", "web")
+    return sealed(store, tokenize(data, tokenizer, TokenizeParams(**params), worker), "token_shards", "web")
 
 
 def test_every_document_ends_with_the_end_token(store, engine, tokenizer, tmp_path):
@@ -81,13 +82,22 @@ def test_a_new_shard_renames_and_repeats_nothing(store, tokenizer):
     assert second.shards("tokens")[2:] == first.shards("tokens")
 
 
-def test_workers_do_not_change_a_byte(store, tokenizer, tmp_path):
+@pytest.mark.parametrize(
+    ("threads", "choice"),
+    [
+        (16, "fastokens"),
+        pytest.param(0, "fastokens", marks=pytest.mark.slow),  # in processes
+        pytest.param(0, "tokenizers", marks=pytest.mark.slow),
+    ],
+)
+def test_workers_do_not_change_a_byte(store, tokenizer, tmp_path, monkeypatch, threads, choice):
+    monkeypatch.setattr(shards_module, "THREADS", threads)
     shards = [{f"{i}{j}": f"the cat {i} sat on {j} mats" for j in range(5)} for i in range(4)]
-    alone = run(store, tokenizer, shards, Engine(store, 1))
+    alone = run(store, tokenizer, shards, Engine(store, 1), engine=choice)
     for path in (tmp_path / "store" / "actions").rglob("*.json"):
         path.unlink()
-    engine = Engine(store, 2)
-    pooled = run(store, tokenizer, shards, engine)
+    engine = Engine(store, 2, alone_seconds=0)
+    pooled = run(store, tokenizer, shards, engine, engine=choice)
     assert not any(result.reused for result in engine.results)
     assert pooled.version.id == alone.version.id
 
@@ -153,6 +163,7 @@ def test_too_long_a_document_is_cut_into_consecutive_ones(store, engine, tokeniz
     assert table["tokens"] == [len(ids) for ids in found]
     stats = shards.version.stats
     assert (stats["documents_out"], stats["pieces"]) == (3, len(found)) == (3, shards.rows("tokens"))
+    assert ROWS_BALANCE.look(shards.version, None, CheckParams()).passed
 
 
 def test_too_long_a_document_is_dropped_and_counted(store, engine, tokenizer, tmp_path):
@@ -195,7 +206,7 @@ def like_known(request, tmp_path_factory):
     return dataset_like(Store(str(tmp_path_factory.mktemp("store"))), request.param)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shards=st.lists(st.lists(st.text(), max_size=4), max_size=3), longest=st.sampled_from([3, 2**31 - 1]))
 def test_any_documents_come_back_from_their_shards(tmp_path, like_known, shards, longest):
     tokenizer, store = like_known, like_known.store
@@ -209,6 +220,8 @@ def test_any_documents_come_back_from_their_shards(tmp_path, like_known, shards,
     oracle = loaded(tokenizer)
     expected = {name: oracle.decode(oracle.encode(text).ids) for shard in named for name, text in shard.items() if text}
     assert {name: oracle.decode(ids) for name, ids in back.items()} == expected
+    if oracle.normalizer is None:
+        assert expected == {name: text for shard in named for name, text in shard.items() if text}
 
 
 class Killed(BaseException):

@@ -104,6 +104,13 @@ def test_special_tokens_that_are_spelt_like_learnt_ones_are_handled_as_by_the_li
     assert train_bpe(texts, config).to_str() == train_bpe_by_library(texts, config).to_str()
 
 
+@pytest.mark.parametrize("token", ["the", "Ġthe", "é"])
+def test_a_special_token_that_text_would_be_cut_into_is_refused(token):
+    config = TokenizerParams(vocabulary=300, reserved_tokens=[token, "<|the|>"])
+    with pytest.raises(ValueError, match=f"special token '{token}' is also what text is cut into"):
+        train(["the cat and the dog, the mat " * 5], config)
+
+
 def test_our_own_trainer_is_used_where_it_agrees(monkeypatch):
     texts, config = ["the cat sat on the mat"], TokenizerParams(vocabulary=264, min_frequency=1)
     assert train(texts, config)[1] == OWN
@@ -125,9 +132,10 @@ def test_byte_symbols_are_those_of_the_library():
 
 def test_a_word_without_end_is_learnt_from_in_pieces_and_encoded_whole():
     texts = ["x" * 200_000, "plain words " * 50]
-    tokenizer, _ = train(texts, TokenizerParams(vocabulary=300))
-    assert tokenizer.decode(tokenizer.encode(texts[0]).ids) == texts[0]
-    assert "Split" not in tokenizer.to_str()
+    for make in (train_bpe, train_bpe_by_library):
+        tokenizer = make(texts, TokenizerParams(vocabulary=300))
+        assert tokenizer.decode(tokenizer.encode(texts[0]).ids) == texts[0]
+        assert str(LONGEST_WORD) not in json.dumps(json.loads(tokenizer.to_str())["pre_tokenizer"])
 
 
 def test_composed_characters_are_learnt_composed_where_that_is_asked():
@@ -138,20 +146,18 @@ def test_composed_characters_are_learnt_composed_where_that_is_asked():
     assert tokenizer.to_str() == train_bpe_by_library(texts, config).to_str()
 
 
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_neither_threads_nor_the_hour_change_a_byte(kind):
-    if kind == "unigram":
-        pytest.importorskip("sentencepiece")
-    book = shared("books/alice30.txt")
+@pytest.mark.slow
+def test_neither_threads_nor_the_hour_change_a_byte():
+    pytest.importorskip("sentencepiece")
     program = (
         "import sys, pathlib; from pipelines.tokens.tokenizer_training import train; "
         "from pipelines.tokens.tokenizer_params import TokenizerParams; "
         "texts = pathlib.Path(sys.argv[1]).read_text(encoding='utf-8').split('\\n\\n')[:200]; "
-        f"print(train(texts, TokenizerParams(kind='{kind}', vocabulary=600))[0].to_str(pretty=True))"
+        "print(*(train(texts, TokenizerParams(kind=kind, vocabulary=600))[0].to_str() for kind in ('bpe', 'unigram')))"
     )
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", program, str(book)],
+            [sys.executable, "-c", program, str(shared("books/alice30.txt"))],
             env=os.environ | {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": parallel},
             check=True,
             capture_output=True,

@@ -188,6 +188,19 @@ def test_packed_every_token_but_a_documents_first_is_predicted_once_an_epoch(
         assert sorted(predicted) == sorted(token for document in made["a"] for token in document[1:])
 
 
+def test_packed_samples_are_shuffled_anew_in_every_epoch(tmp_path):
+    lay_out(tmp_path / "c", {"a": [4] * 40}, {"a": 320}, packed_for=3)
+    data = BlendDataset(tmp_path / "c", "train", 3)
+    first, second = ([int(data.sample(index)[0]) for index in epoch] for epoch in (range(40), range(40, 80)))
+    assert sorted(first) == sorted(second) == list(range(0, 160, 4)) != first
+    assert first != second != sorted(second)
+    fewer = lay_out(tmp_path / "half", {"a": [4] * 40}, {"a": 81}, packed_for=3)
+    assert len(fewer["a"]) == 40
+    half = BlendDataset(tmp_path / "half", "train", 3)
+    assert (len(half), half.cut_tokens) == (20, {"a": 1})
+    assert max(int(half.sample(index)[0]) for index in range(20)) > 100  # drawn from the whole epoch
+
+
 def test_packed_padding_comes_last_and_is_no_label(tmp_path):
     lay_out(tmp_path / "c", {"a": [4]}, {"a": 4}, packed_for=7)
     sample = BlendDataset(tmp_path / "c", "train", 7, attention="document").read(0)

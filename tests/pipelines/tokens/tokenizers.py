@@ -52,7 +52,10 @@ def dataset_of(store: Store, definition: bytes | Path, roles: dict) -> Dataset:
 
 def _learnt(tokenizer: Tokenizer, special: list[str], alphabet: list[str]) -> Tokenizer:
     trainer = trainers.BpeTrainer(
-        vocab_size=300 + len(alphabet) // 3 + len(special), special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        vocab_size=300 + len(alphabet) // 3 + len(special),
+        special_tokens=special,
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     tokenizer.train_from_iterator(SENTENCES, trainer)
     return tokenizer
@@ -100,7 +103,11 @@ def _metaspace() -> Tokenizer:
 def _sentencepiece() -> Tokenizer:
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
-    _learnt(tokenizer, ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))], ["▁", *map(chr, range(33, 127))])
+    _learnt(
+        tokenizer,
+        ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))],
+        ["▁", *map(chr, range(33, 127))],
+    )
     definition = json.loads(tokenizer.to_str())
     # The bytes are tokens of the model, not special ones.
     definition["added_tokens"] = definition["added_tokens"][:3]

@@ -1,0 +1,76 @@
+"""`corpusmill export`: token shards as tables of token lists."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from jobs.command import main
+from pipelines.costs.ledger import Ledger, Pointer
+from pipelines.engines.local import Engine
+from pipelines.store import Store
+from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenize_params import TokenizeParams
+from resources.settings import Profile
+from tests.jobs.corpus import make_profile
+from tests.pipelines.tokens.corpus import documents, sealed
+from tests.pipelines.tokens.tokenizers import dataset_like
+
+pytestmark = pytest.mark.usefixtures("own_environment")
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    """A profile whose ledger knows token shards of two sources, and documents."""
+    profile = make_profile(tmp_path)
+    store = Store(profile.store_url)
+    tokenizer = dataset_like(store, "llama3")
+    data = documents(store, {"books": [{"a": "to be"}], "web": [{"b": "or not"}, {"c": "to be"}]})
+    pointers = [Pointer("filtered_documents", v.partition, v.id, "attempt", "run") for v in data.versions]
+    for source in ("books", "web"):
+        draft = tokenize(data.of(source), tokenizer, TokenizeParams(), Engine(store, 1))
+        made = sealed(store, draft, "token_shards", source).version
+        pointers.append(Pointer("token_shards", source, made.id, "attempt", "run"))
+    Ledger(profile.ledger_url).publish(pointers)
+    return profile
+
+
+def corpusmill(tmp_path: Path, *arguments: str) -> int:
+    return main([*arguments, "--profile", str(tmp_path / "profile.yaml")])
+
+
+@pytest.mark.usefixtures("profile")
+def test_all_sources_or_one_are_written(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "all"), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["documents"], len(told["files"])) == (3, 3)
+    assert [pq.read_table(file)["doc_id"].to_pylist() for file in told["files"]] == [["a"], ["b"], ["c"]]
+
+    assert corpusmill(tmp_path, "export", "token_shards[web]", str(tmp_path / "web"), "--format", "arrow") == 0
+    assert "of 2 documents to 2 files" in capsys.readouterr().out
+    assert len(list((tmp_path / "web").glob("web-*.arrow"))) == 2
+
+
+@pytest.mark.usefixtures("profile")
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        ("filtered_documents", "filtered_documents holds no token shards; token_shards does"),
+        ("nothing", "no dataset 'nothing' has been made"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture, dataset: str, message: str
+) -> None:
+    assert corpusmill(tmp_path, "export", dataset, str(tmp_path / "out")) == 1
+    told = capsys.readouterr().err
+    assert message in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.usefixtures("profile")
+def test_a_folder_that_holds_them_already_is_told(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out")) == 0
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out")) == 1
+    assert "exists already; name a new folder" in capsys.readouterr().err
