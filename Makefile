@@ -11,7 +11,7 @@ demo: .venv/demo  ## run the main job on real input and show what it cost
 	@$(BIN)/corpusmill run --profile config/demo.yaml
 
 test: .venv/dev  ## the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that kill processes for minutes, or need a server
 	@$(BIN)/python -m pytest -m slow --durations=20
