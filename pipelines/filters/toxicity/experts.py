@@ -86,8 +86,7 @@ def neural_experts(config: ToxicityParams) -> list[NeuralExpert]:
     know them by their content. A model has one thread of a CPU, unless it is given more: cores are filled by workers,
     and the last digits do not depend on how many there are."""
     experts: list[NeuralExpert] = []
-    for number, said in enumerate(config.neural, 1):
-        params = said.model_copy(update={"threads": said.threads or 1})
+    for number, params in enumerate(config.neural, 1):
         name = f"{NEURAL}:{params.model or 'checkpoint'}"
         name = name if name not in [expert.name for expert in experts] else f"{name} {number}"
         experts.append(NeuralExpert(name, params, neural.identity(params)))
