@@ -11,7 +11,7 @@ demo: .venv/demo  ## run the main job on real input and show what it cost
 	@$(BIN)/corpusmill run --profile config/demo.yaml
 
 test: .venv/dev  ## the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that kill processes for minutes, or need a server
 	@$(BIN)/python -m pytest -m slow --durations=20
@@ -40,5 +40,5 @@ clean:  ## forget everything that was made and installed
 
 .venv/dev: .venv/demo
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx]"
-	@$(BIN)/pip install -qq --disable-pip-version-check ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
 	@touch $@

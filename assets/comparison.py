@@ -6,12 +6,19 @@ from pipelines.engines.local import Engine
 from pipelines.filters import comparison
 from pipelines.filters.comparison import compare_filters
 from pipelines.filters.comparison_params import ComparisonParams
+from pipelines.filters.perplexity import likelihood
 from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.toxicity import experts, stage
 from pipelines.filters.toxicity.params import ToxicityParams
 from resources.similarity import simhash_similarity
 
 
-@asset(group="evaluation", kinds={"python"}, shows="", stage_versions=[comparison.VERSION])
+@asset(
+    group="evaluation",
+    kinds={"python"},
+    shows="",
+    stage_versions=[comparison.VERSION, stage.VERSION, experts.VERSION, likelihood.SCORING_VERSION],
+)
 def filter_benchmark(
     unique_documents: Dataset,
     perplexity_model: Dataset,

@@ -38,7 +38,7 @@ def worth_metadata(stats: Mapping[str, Any], prices: PriceBook) -> Metadata:
         metadata["plot/F1 by dollars per million documents"] = dg.MarkdownMetadataValue(plots.image("F1 by cost", svg))
     for name, found in measured.items():
         key = f"filters/{name.replace(' ', '_')}"
-        metadata[f"{key}/usd_per_million_documents"] = number(usd_per_million(found, prices))
+        metadata[f"{key}/usd_per_million"] = number(usd_per_million(found, prices))
         if found["f1"]:
             metadata[f"{key}/f1"] = number(found["f1"]["value"])
     return metadata

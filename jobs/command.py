@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="what a version was made from and with")
     reproduce.add_argument("dataset", metavar="DATASET[@VERSION]", help="'asset' or 'asset[source]'; default: current")
     reproduce.add_argument("--verify", action="store_true", help="make it and all upstream again and compare")
+    reproduce.add_argument("--pay", action="store_true", help="with --verify: pay again for what it has to buy")
     reproduce.add_argument("--write", type=Path, metavar="FOLDER", help="write requirements.txt and profile.yaml there")
     reproduce.set_defaults(command=_reproduce)
 
@@ -183,7 +184,7 @@ def _cost(options: argparse.Namespace) -> int:
     if not costs:
         console.print("Nothing has been made yet: start with `corpusmill run`.")
         return 0
-    console.print(cost_table(costs, title="What every dataset cost, US dollars"))
+    console.print(cost_table(costs, title="What every dataset cost, US dollars"), soft_wrap=True)
     console.print(bucket_lines(account))
     return 0
 
@@ -208,7 +209,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
     profile = chosen_profile()
     found = _named(options.dataset, Ledger(profile.ledger_url))
-    return reproduce(options.dataset, found, profile, verify=options.verify, write=options.write, as_json=options.json)
+    how = {"verify": options.verify, "pay": options.pay, "write": options.write}
+    return reproduce(options.dataset, found, profile, **how, as_json=options.json)
 
 
 def _impact(options: argparse.Namespace) -> int:

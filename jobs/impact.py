@@ -26,6 +26,7 @@ from pipelines.engines.rehearsal import NotDone, Rehearsal, StoreView
 from pipelines.engines.task import Task
 from pipelines.health import refuse_unhealthy
 from pipelines.prices.book import SMALLEST_USD, load_book
+from pipelines.purchases import Quote
 from pipelines.removals import Removals
 from pipelines.store import Store
 from pipelines.training.work import Report
@@ -74,18 +75,22 @@ def impact(profile: Profile) -> Impact:
 @dataclass(frozen=True)
 class _Work:
     """One result that was done, or is expected to be. seconds: of CPU, None where nobody knows. rows, tokens: that went
-    through it, 0 where nobody counted."""
+    through it, 0 where nobody counted. bought_usd: of what it bought."""
 
     key: str
     stage: str
     seconds: float | None
     rows: float
     tokens: float
+    bought_usd: Decimal = Decimal(0)
 
     def times(self, growth: float) -> "_Work":
         """The same work on more or fewer rows."""
         seconds = None if self.seconds is None else self.seconds * growth
-        return replace(self, seconds=seconds, rows=self.rows * growth, tokens=self.tokens * growth)
+        bought_usd = self.bought_usd * Decimal(growth)
+        return replace(
+            self, seconds=seconds, rows=self.rows * growth, tokens=self.tokens * growth, bought_usd=bought_usd
+        )
 
 
 class _Past:
@@ -112,7 +117,8 @@ class _Past:
         rows = max((sum(shard["rows"] for shard in shards) for shards in aligned), default=0)
         stats = record["stats"]
         rows = stats.get("documents_in") or stats.get("documents") or rows
-        return _Work(key, record["stage"], record["cpu_seconds"], rows, stats.get("tokens", 0))
+        bought_usd = sum(map(Decimal, record.get("bought_usd", {}).values()), Decimal(0))
+        return _Work(key, record["stage"], record["cpu_seconds"], rows, stats.get("tokens", 0), bought_usd)
 
     def expect(self, task: Task, place: Place) -> _Work:
         """What a task will take: by its rows as its stage did; where they are not known, as others of this dataset."""
@@ -127,8 +133,8 @@ class _Past:
         return _Work(task.key, task.stage, seconds * share, task.rows or rows * share, tokens * share)
 
     def usd(self, place: Place, seconds: float) -> Decimal | None:
-        """Dollars of an attempt whose own results take so many CPU seconds: these, the rest of the attempt (start-up
-        included) as it was last time, and in proportion GPUs held and calls paid. None before the first attempt."""
+        """Dollars of an attempt whose own results take so many CPU seconds, purchases apart: these, the rest of the
+        attempt (start-up included) as it was last time, and in proportion GPUs held. None before the first attempt."""
         attempt = self._attempt(place, working=seconds > 0)
         if attempt is None:
             return None
@@ -137,10 +143,19 @@ class _Past:
         if made and not seconds:
             rest = attempt.startup_cpu_seconds  # of what was never done without work, only the start is known
         usd = self._account.book.price(Usage(cpu_seconds=rest + seconds)).usd
-        if made and (attempt.usage.gpu_seconds or attempt.charge.bought):
-            held = sum((line.usd for line in attempt.charge.lines if line.item != "cpu"), attempt.charge.bought_usd)
+        if made and attempt.usage.gpu_seconds:
+            held = sum((line.usd for line in attempt.charge.lines if line.item != "cpu"), Decimal(0))
             usd += (held * Decimal(min(seconds / made, 1.0))).quantize(SMALLEST_USD)
         return usd
+
+    def bought_usd(self, place: Place, works: Iterable[_Work], growth: float) -> Decimal:
+        """What these results of a dataset bought; where no result says so, as in old stores, all that was bought for it
+        the last time that it was worked on, times the growth."""
+        usd = sum((work.bought_usd for work in works), Decimal(0))
+        attempt = self._attempt(place, working=True)
+        if not usd and attempt is not None and attempt.partition == place[1] and attempt.id not in self._account.paid:
+            usd = attempt.charge.bought_usd * Decimal(growth)
+        return usd.quantize(SMALLEST_USD)
 
     @property
     def run_usd(self) -> Decimal:
@@ -201,6 +216,7 @@ class _Forecast:
         cached = len(found) + len(self._coming & (missing.keys() | unseen.keys()))
         certain = [work for key, work in missing.items() if key not in self._coming]
         possible = [work.times(growth) for key, work in unseen.items() if key not in self._coming]
+        buys = self._quote(recipe, version, failure, [task for task, result in rehearsal.asked if result is None])
         self._coming |= missing.keys() | unseen.keys()
 
         outcome = _outcome(version, last, failure, exact=bool(missing) and not unseen)
@@ -209,6 +225,8 @@ class _Forecast:
         work = certain + possible
         seconds = [one.seconds for one in work if one.seconds is not None]
         known = len(seconds) == len(work) and outcome not in ("never made", "fails")
+        usd = self._past.usd(place, sum(seconds)) if known else None
+        bought_usd = self._past.bought_usd(place, possible, growth) if buys is None else buys.expected_usd
         return Outlook(
             asset=recipe.name,
             partition=partition,
@@ -218,8 +236,20 @@ class _Forecast:
             to_do=len(certain) + _number(possible, growth if partition else 1.0),
             documents=round(_most((one.stage, one.rows) for one in work)),
             tokens=round(_most((one.stage, one.tokens) for one in work)) if last and "tokens" in last.stats else 0,
-            usd=self._past.usd(place, sum(seconds)) if known else None,
+            usd=None if usd is None else usd + bought_usd,
+            bought_usd=bought_usd,
+            bought_at_most=None if buys is None else buys.most_usd,
         )
+
+    def _quote(self, recipe: Recipe, version: Version | None, failure: str, missing: list[Task]) -> Quote | None:
+        """What is going to be bought for a dataset; None where that shows only when its first results are there."""
+        params = recipe.params_of(self._profile)
+        if params is None or not params.buys or version is not None or failure:
+            return Quote()
+        paid = [task for task in missing if task.quote is not None]
+        if not paid:
+            return None
+        return sum((task.quoted(self._store) for task in paid if task.key not in self._coming), Quote())
 
     def _read(self, recipe: Recipe, name: str, partition: str) -> list[_Next]:
         """What a dataset reads of one of its inputs."""

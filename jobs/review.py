@@ -117,11 +117,11 @@ def export(
 def present_threshold(ledger: Ledger, store: Store, profile: Profile, score: str) -> float | None:
     """The score above which documents are dropped: as the newest decisions had it, else as the profile says; None where
     none is."""
-    for name in profile.source_names:
-        if pointer := ledger.current("filtered_documents", name):
-            limits = Version.load(store, pointer.version).stats.get("limits", {})
-            return limits.get(f"max_{score}")
-    return getattr(profile.filters, f"max_{score}")
+    decided = [one for one in ledger.history() if one.asset == "filtered_documents"]
+    newest = next((one for one in reversed(decided) if one.partition in profile.source_names), None)
+    if newest is None:
+        return getattr(profile.filters, f"max_{score}")
+    return Version.load(store, newest.version).stats.get("limits", {}).get(f"max_{score}")
 
 
 def beside_of(path: Path) -> Path:
@@ -190,7 +190,8 @@ def import_labels(
     found = review(sample, labels)
     if work:
         _ = work.usd  # said before a file is written
-    written = _write_calibration(calibration, sample, labels, store) if calibration else None
+    language = profile.toxicity.calibration.language
+    written = _write_calibration(calibration, sample, labels, store, language) if calibration else None
     booked = _book(ledger, sample, labels, work) if work else None
     record = found.record() | {"booked": booked, "calibration_texts": written}
     if as_json:
@@ -202,7 +203,9 @@ def import_labels(
     say(console, *_sentences(found))
     if calibration:
         say(
-            console, f"{written:,} labelled texts stand in {calibration}, as JSON Lines with the fields text and label."
+            console,
+            f"{written:,} labelled texts in {language} (toxicity.calibration.language) stand in {calibration}, as JSON "
+            "Lines with the fields text and label.",
         )
     if booked:
         again = "" if booked["noted"] else " These labels and hours were noted before; nothing was added."
@@ -222,12 +225,17 @@ def _read_sample(path: Path) -> Sample:
         raise LedgerError(f"{path} is not what `review export` wrote ({error!r}); take that file") from None
 
 
-def _write_calibration(path: Path, sample: Sample, labels: Labels, store: Store) -> int:
-    """The labelled texts, whole, for `toxicity.calibration`; returns how many. Ties are left out."""
+def _write_calibration(path: Path, sample: Sample, labels: Labels, store: Store, language: str) -> int:
+    """The labelled texts in a language, whole, for `toxicity.calibration`; returns how many. Ties are left out."""
     verdicts = {doc_id: label for doc_id, label in verdicts_of(labels).items() if label is not None}
     try:
         datasets = [Dataset(asset, (Version.load(store, version),), store) for asset, _, version in sample.versions]
-        texts = [one for one in _texts(sample, datasets) if one["doc_id"] in verdicts]
+        texts = [t for t in _texts(sample, datasets) if t["doc_id"] in verdicts and t["language"] == language]
+        if not texts:
+            raise LedgerError(
+                f"no labelled document is in {language}, the language of calibration samples; set "
+                "toxicity.calibration.language to the one that was labelled"
+            )
         with path.open("x", encoding="utf-8") as file:
             for one in texts:
                 line = {"text": one["text"], "label": int(verdicts[one["doc_id"]])}

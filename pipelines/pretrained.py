@@ -1,6 +1,7 @@
-"""Causal language models of transformers, as folders: found, known by their content, and opened. Nothing is downloaded.
+"""Models made elsewhere, as folders and files: found, known by their content, and opened. Nothing is downloaded.
 
-What a model is used for stands in `pipelines/training/samples.py` and `pipelines/filters/perplexity/causal.py`.
+What they are used for stands in `pipelines/training/samples.py`, `pipelines/filters/perplexity/causal.py` and
+`pipelines/filters/toxicity/neural.py`.
 """
 
 import functools
@@ -83,3 +84,13 @@ def open_causal_model(folder: Path, precision: "torch.dtype", device: str = "cpu
             f"{missing[0]}"
         )
     return model.to(device).eval(), tokenizer
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that memory did not suffice to run a model: of a GPU, of the CPU, or of ONNX Runtime, whose
+    errors have no class of their own for it."""
+    import torch
+
+    told = str(error)
+    asked = ("DefaultCPUAllocator", "Failed to allocate memory", "bad_alloc", "out of memory")
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in told for words in asked)

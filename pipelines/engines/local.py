@@ -41,18 +41,22 @@ class Engine:
     results: list[Result] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
 
-    def charged_to(self, attempt: str) -> "Engine":
-        """The same engine with an empty memory, working for another attempt."""
-        return replace(self, attempt=attempt, results=[], progress=Progress())
+    def charged_to(self, attempt: str, progress: Progress | None = None) -> "Engine":
+        """The same engine with an empty memory, working for another attempt. progress: where that is told."""
+        return replace(self, attempt=attempt, results=[], progress=progress or Progress())
 
     def run(self, task: Task) -> Result:
         """One task, in this process: for tasks that need the whole machine or launch a process of their own."""
         self._start([task])
         result = Result.load(self.store, task.key)
         if result is None:
-            result = perform(self.store, task, self.attempt, cpu_seconds_with_children)
+            result = perform(self.store, task, self.attempt, cpu_seconds_with_children, lambda: self.progress.bought)
         self._finished(result, task)
         return result
+
+    def run_each(self, tasks: Sequence[Task]) -> list[Result]:
+        """All tasks, one after the other, each as `run` does it; results in the order of the tasks."""
+        return [self.run(task) for task in tasks]
 
     def map(self, tasks: Sequence[Task]) -> list[Result]:
         """All tasks, at once; results in the order of the tasks. The first error stops the rest and is raised."""

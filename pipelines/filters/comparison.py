@@ -6,6 +6,7 @@ measured. What that costs stands in `assets/worth.py`: quantities are kept here,
 """
 
 import tempfile
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -23,13 +24,16 @@ from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine, start_worker
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
+from pipelines.filters.perplexity import likelihood
 from pipelines.filters.perplexity.params import PerplexityParams
 from pipelines.filters.perplexity.stage import score_perplexity
 from pipelines.filters.statistics import Confusion, auc
+from pipelines.filters.toxicity import experts, stage
 from pipelines.filters.toxicity.calibration import read_sample, sample_hash
 from pipelines.filters.toxicity.experts import neural_experts
 from pipelines.filters.toxicity.lexicon import lexicon_hash
 from pipelines.filters.toxicity.params import CalibrationParams, RemoteParams, ToxicityParams
+from pipelines.filters.toxicity.screen import package_version
 from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.gpus import open_gpus
 from pipelines.histograms import text_bytes
@@ -128,14 +132,16 @@ def contestants_of(
         *(Contestant(name, by_toxicity, params, _identity(params)) for name, params in wanted),
     ]
     model = perplexity_model.version.id
-    found.append(Contestant("perplexity", _by_perplexity, (perplexity_model, perplexity), [model, perplexity.recorded]))
+    said = [model, perplexity.recorded, likelihood.SCORING_VERSION]
+    found.append(Contestant("perplexity", _by_perplexity, (perplexity_model, perplexity), said))
     return found
 
 
 def _identity(params: ToxicityParams) -> list[Any]:
     lexicons = {language: lexicon_hash(language, path) for language, path in sorted(params.lexicons.items())}
     calibration = sample_hash(params.calibration) if params.calibration.path else None
-    return [params.recorded, lexicons, calibration, [expert.identity for expert in neural_experts(params)]]
+    code = [stage.VERSION, experts.VERSION, package_version(), unicodedata.unidata_version]
+    return [params.recorded, lexicons, calibration, [expert.identity for expert in neural_experts(params)], code]
 
 
 # -- how each of them scores --------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ threshold costs one reading of the documents. Rules that may cut a document inst
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,16 +18,10 @@ from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.filters import tallies
 from pipelines.filters.contamination.rules import contaminated
 from pipelines.filters.cutting import PASSAGE_COLUMNS, Cut, Verdict, cut
+from pipelines.filters.limits import Limits, limits_of
 from pipelines.filters.params import FilterParams
-from pipelines.filters.perplexity.rules import (
-    Bucketed,
-    BucketLimits,
-    bucket_table,
-    bucketed,
-    count_buckets,
-    refuse_other_models,
-)
-from pipelines.filters.perplexity.stage import model_of, reference_of
+from pipelines.filters.perplexity.rules import Bucketed, bucket_table, bucketed, count_buckets, refuse_other_models
+from pipelines.filters.perplexity.stage import model_of
 from pipelines.filters.thresholds import Ruled, threshold_counts
 from pipelines.filters.toxicity.rules import other_threshold, refuse_unlisted, toxic
 from pipelines.histograms import (
@@ -48,30 +42,8 @@ STAGE = "filtering"
 RULES = ("toxicity", "toxicity_unknown", "perplexity_high", "perplexity_low", "perplexity_bucket", "contamination")
 """In the order in which they are asked; the first that objects decides."""
 
-LEARNED_SHARE = 0.01
-"""A language is one that the perplexity model has learned if this share of the reference's documents is in it."""
-
 PASSAGES = {"toxicity_sentences": [*PASSAGE_COLUMNS, "toxicity"], "contamination_hits": PASSAGE_COLUMNS}
 """Parts that hold passages which may be cut, and what is read of them; all other parts are row-aligned scores."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Thresholds with the reference's percentile looked up. None: not applied.
-
-    languages: the languages that the perplexity model has learned; perplexity decides on no others, since to a model
-    every text in a language that it never read is equally strange.
-    """
-
-    max_toxicity: float | None
-    max_perplexity: float | None
-    min_perplexity: float | None
-    languages: tuple[str, ...]
-    max_contamination: float | None = None
-    decontaminate: Literal["document", "paragraph"] = "document"
-    toxic: Literal["document", "sentence"] = "document"
-    unknown_languages: Literal["keep", "drop"] = "keep"
-    buckets: BucketLimits = field(default_factory=BucketLimits)
 
 
 def filter_documents(
@@ -132,45 +104,7 @@ def filter_documents(
     note = other_threshold(toxicity_scores, limits.max_toxicity)
     parts = {name: Part("table", ()) for name in ("documents", "decisions", "buckets")}
     parts |= join_parts([result.parts for result in results])
-    return Draft(parts, {**stats, **note, "limits": _as_json(limits)})
-
-
-def limits_of(config: FilterParams, perplexity_model: Dataset) -> Limits:
-    """The thresholds for this model.
-
-    CCNet (Wenzek et al. 2020, section 4.2) cuts at the 30th and 60th percentile to keep the best of a large crawl; the
-    default here only removes what lies far outside the reference.
-    """
-    reference = reference_of(perplexity_model)
-    candidates = [] if config.max_perplexity is None else [config.max_perplexity]
-    if config.max_perplexity_percentile is not None:
-        quantiles = reference["quantiles"]
-        steps = np.linspace(0, 100, len(quantiles))
-        at_percentile = float(np.interp(config.max_perplexity_percentile, steps, quantiles))
-        candidates.append(at_percentile * config.max_perplexity_factor)
-    total = sum(reference["languages"].values())
-    learned = [code for code, documents in reference["languages"].items() if documents >= LEARNED_SHARE * total]
-    highest = min(candidates) if candidates else None
-    if highest is not None and config.min_perplexity is not None and highest < config.min_perplexity:
-        raise ValueError(
-            f"filtering: min_perplexity {config.min_perplexity:g} lies above the highest perplexity allowed, "
-            f"{highest:g}, so no document could pass; lower min_perplexity or set it to null"
-        )
-    return Limits(
-        config.max_toxicity,
-        highest,
-        config.min_perplexity,
-        tuple(sorted(learned)),
-        config.max_contamination,
-        config.decontaminate,
-        config.toxic,
-        config.unknown_languages,
-        BucketLimits.of(config, reference),
-    )
-
-
-def _as_json(limits: Limits) -> dict[str, Any]:
-    return {**asdict(limits), "languages": list(limits.languages), "buckets": limits.buckets.record()}
+    return Draft(parts, {**stats, **note, "limits": limits.record()})
 
 
 def filter_shard(inputs: Inputs, payload: tuple[Limits, list[str]]) -> Iterable[Made]:

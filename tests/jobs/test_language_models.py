@@ -1,19 +1,28 @@
 """Whole runs whose perplexities are those of a model made elsewhere, and what a change of it or of a threshold does."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from jobs.build import full_range
+from pipelines.filters.toxicity.neural_runtime import torch_threads
 from resources.settings import Profile
 from tests.jobs.corpus import make_profile
 from tests.jobs.test_chain import Mill, reason
-from tests.pipelines.filters.perplexity.test_causal import make_model, one_thread  # noqa: F401 - a fixture
+from tests.pipelines.filters.perplexity.causal_model import make_model
 
 pytestmark = pytest.mark.slow
 
 FILTERS = {"min_perplexity": None, "bucket_min_documents": 5}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """A model this small is done before a second thread has begun."""
+    with torch_threads(1):
+        yield
 
 
 def causal(folder: Path, **filters: object) -> Profile:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from jobs.command import main
-from pipelines.costs.ledger import Ledger
+from jobs.review import present_threshold
+from pipelines.costs.ledger import Ledger, Pointer
+from pipelines.dataset import Draft, seal
 from pipelines.filters.toxicity.calibration import read_sample
 from pipelines.filters.toxicity.params import CalibrationParams
+from pipelines.store import Store
 from resources.settings import load_profile
 from tests.jobs.corpus import INSULT, make_profile
 
@@ -115,7 +118,7 @@ def test_hours_of_people_stand_beside_compute(labelled: Path, milled: Path, corp
     assert rise["filtered_documents", "web"] == pytest.approx(bought["toxicity_scores", "web"])
     assert rise["unique_documents", "web"] == rise["perplexity_scores", "web"] == 0
     assert after["toxicity_scores", "web"]["usd"] == before["toxicity_scores", "web"]["usd"]
-    assert "people, calls $" in corpusmill("cost")
+    assert "calls $" in corpusmill("cost")
 
     again = corpusmill("review", "import", labelled, *hours)
 
@@ -139,8 +142,15 @@ def test_a_mistake_names_the_line_and_nothing_is_noted(labelled: Path, corpusmil
     assert corpusmill("cost", "--json") == spent
 
 
-def test_the_labelled_texts_can_calibrate_the_cascade(labelled: Path, tmp_path: Path, corpusmill: Command) -> None:
+def test_the_labelled_texts_can_calibrate_the_cascade(
+    labelled: Path, tmp_path: Path, corpusmill: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "calibration.jsonl"
+    with monkeypatch.context() as patched:
+        patched.setenv("CORPUSMILL_SET", '["toxicity.calibration.language=de"]')
+        told = corpusmill("review", "import", labelled, "--calibration", path, fails=True)
+    assert "no labelled document is in de" in told, "a sample has one language, which its texts must be in"
+    assert not path.exists()
 
     corpusmill("review", "import", labelled, "--calibration", path)
 
@@ -160,6 +170,17 @@ def test_perplexity_is_reviewed_at_the_threshold_of_the_decisions(tmp_path: Path
     assert sample["threshold"] in sample["edges"]
     off_topic = next(row["doc_id"] for row in rows_of(path) if row["uri"] == "part 2.jsonl#off topic")
     assert next(d["score"] for d in sample["documents"] if d["doc_id"] == off_topic) > sample["threshold"]
+
+
+def test_the_threshold_in_force_is_that_of_the_newest_decisions(tmp_path: Path, own_environment: None) -> None:
+    profile = make_profile(tmp_path)
+    ledger, store = Ledger(profile.ledger_url), Store(profile.store_url)
+    assert present_threshold(ledger, store, profile, "toxicity") == profile.filters.max_toxicity
+    for name, limit in zip(profile.source_names, (0.9, 0.6), strict=False):
+        draft = Draft({}, {"limits": {"max_toxicity": limit}})
+        version = seal(store, draft, asset="filtered_documents", partition=name)
+        ledger.publish([Pointer("filtered_documents", name, version.id, "attempt", "run")])
+    assert present_threshold(ledger, store, profile, "toxicity") == 0.6
 
 
 def test_what_cannot_be_meant_is_one_sentence(

@@ -20,7 +20,7 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Result, Stats, Task
 from pipelines.filters.perplexity.likelihood import SCORING_VERSION, Likelihoods, score_table, score_tally
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.pretrained import ModelError, cached_folder, content_hash, open_causal_model
+from pipelines.pretrained import ModelError, cached_folder, content_hash, open_causal_model, out_of_memory
 from pipelines.store import digest
 
 TEXTS_AT_ONCE = 256
@@ -171,8 +171,6 @@ def score_shard(inputs: Inputs, payload: _Scoring) -> Iterable[Made]:
     """The task of one shard: its scores and their tally; only stats where memory does not suffice for the batch."""
     documents = inputs.table(0, ["doc_id", "text"])
     model = payload.model
-    if content_hash(model.folder) != model.sha256:
-        raise ModelError(f"perplexity: the model in {model.folder} changed while it was read; start the run again")
     scorer = _open(model)
     if not scorer.reads(payload.config.causal.window):
         raise ModelError(
@@ -182,7 +180,7 @@ def score_shard(inputs: Inputs, payload: _Scoring) -> Iterable[Made]:
     try:
         found = scorer.likelihoods(documents["text"], payload.config, payload.batch_tokens)
     except (MemoryError, RuntimeError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
         if payload.batch_tokens == ONE_WINDOW:  # not a result: memory may be free another time
             raise ModelError(
@@ -196,22 +194,18 @@ def score_shard(inputs: Inputs, payload: _Scoring) -> Iterable[Made]:
     yield Stats({**score_tally(documents, scores), "shards_by_batch_tokens": {str(payload.batch_tokens): 1}})
 
 
-def _out_of_memory(error: Exception) -> bool:
-    import torch
-
-    told = str(error)
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "DefaultCPUAllocator" in told
-
-
 # -- the model ---------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=1)
 def _open(model: Causal) -> "CausalScorer":
-    """The model, loaded once for all shards of a step."""
+    """The model, loaded once for all shards of a step. Raises `ModelError` where another one lies there by now."""
     import torch
 
-    return CausalScorer(*open_causal_model(model.folder, getattr(torch, model.precision), model.device))
+    opened = open_causal_model(model.folder, getattr(torch, model.precision), model.device)
+    if content_hash(model.folder) != model.sha256:
+        raise ModelError(f"perplexity: the model in {model.folder} changed while it was read; start the run again")
+    return CausalScorer(*opened)
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,6 +254,7 @@ class CausalScorer:
     def _encoded(self, texts: pa.ChunkedArray, max_tokens: int) -> tuple[list[npt.NDArray[np.int32]], list[int]]:
         """Ids of each text, the start before them, and the bytes that those which are scored stand for."""
         start = [] if self.start is None else [self.start]
+        self.tokenizer.truncation_side = "right"  # some models' keep the end
         ids, read = [], []
         for at in range(0, len(texts), TEXTS_AT_ONCE):
             some = [text or "" for text in texts[at : at + TEXTS_AT_ONCE].to_pylist()]

@@ -181,11 +181,16 @@ class ArpaSentences:
 @functools.lru_cache(maxsize=1)
 def _open(model: KenlmFile, reader: str) -> Sentences:
     """The model, opened once for all shards that a process scores."""
+    opened = _read(model.path, reader)
     if file_hash(model.path) != model.contents[0]:
         raise ModelError(f"perplexity: {model.path} changed while it was read; start the run again")
+    return opened
+
+
+def _read(path: Path, reader: str) -> Sentences:
     if reader == OWN_READER:
         try:
-            return ArpaSentences(model.path)
+            return ArpaSentences(path)
         except ValueError as error:
             raise ModelError(f"perplexity: kenlm.path cannot be read: {error}") from None
     import kenlm
@@ -193,11 +198,22 @@ def _open(model: KenlmFile, reader: str) -> Sentences:
     how = kenlm.Config()
     how.show_progress, how.arpa_complain = False, kenlm.ARPALoadComplain.NONE
     try:
-        opened: Sentences = kenlm.Model(str(model.path), how)
+        opened: Sentences = kenlm.Model(str(path), how)
         return opened
     except (OSError, RuntimeError) as error:
-        told = " ".join(str(error).split())[:300]
-        raise ModelError(f"perplexity: kenlm cannot read {model.path} (kenlm.path): {told}") from None
+        raise ModelError(
+            f"perplexity: kenlm cannot read {path} (kenlm.path): {_reason(str(error))}; give a file that KenLM's "
+            "build_binary made, or a whole ARPA file"
+        ) from None
+
+
+def _reason(told: str) -> str:
+    """The first sentence of what an error of kenlm says, without the place in its source, and where in the file."""
+    inner = re.sub(r"^Cannot read model '.*' \((.*)\)$", r"\1", " ".join(told.split()))
+    inner = re.sub(r"^.* threw [\w:]+( because `.*?')?\. ", "", inner)
+    sentence, _, place = re.sub(r"( at byte \d+)?\.? Byte: ", "\0", inner).partition("\0")
+    sentence = re.split(r"\. +(?=[A-Z])", sentence)[0][:300]
+    return f"{sentence} at byte {place}" if place else sentence
 
 
 # -- words -------------------------------------------------------------------------------------------------------
@@ -262,6 +278,9 @@ class Pieces:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # noqa: BLE001 - the library raises Exception itself
             raise ModelError(f"perplexity: {path} (kenlm.tokenizer) is no tokenizer.json: {error}") from None
+        self._tokenizer.no_truncation()  # files of models hold what these were trained with
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True  # what a text says of special tokens is text
 
     def sentence(self, line: str) -> str:
         """See `Cutter`. White space in a piece stands as U+2581, as SentencePiece writes it."""
@@ -277,7 +296,8 @@ class Pieces:
 @functools.lru_cache(maxsize=1)
 def _cutter(model: KenlmFile) -> Cutter:
     if model.tokenizer is not None:
+        pieces = Pieces(model.tokenizer)
         if file_hash(model.tokenizer) != model.contents[1]:
             raise ModelError(f"perplexity: {model.tokenizer} changed while it was read; start the run again")
-        return Pieces(model.tokenizer)
+        return pieces
     return Folded() if model.words == "folded" else Whitespace()

@@ -44,6 +44,7 @@ class Band:
         between. So one limit serves both scorers: at the threshold it decides as the cascade does, and it never puts
         two scores of one scorer in another order. NaN stays NaN."""
         mapped = np.interp(cheap, [0.0, self.low, self.high, 1.0], [0.0, self.threshold, self.threshold, 1.0])
+        mapped[self.holds(cheap)] = self.threshold  # also where the band ends at 1
         above = cheap > self.high
         mapped[above] = np.maximum(mapped[above], np.nextafter(self.threshold, 1.0))  # rounding must not turn a verdict
         return np.where(cheap < self.low, np.minimum(mapped, self.threshold), mapped)

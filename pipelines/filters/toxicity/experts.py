@@ -8,6 +8,7 @@ import contextlib
 import json
 import shutil
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.engines.task import Inputs, Made, Progress, Stats
+from pipelines.engines.task import Inputs, Kept, Made, Progress, Stats
 from pipelines.filters.toxicity import neural
 from pipelines.filters.toxicity.cascade import REMOTE, Routes
 from pipelines.filters.toxicity.lexicon import cut_passages
@@ -28,6 +29,7 @@ from pipelines.filters.toxicity.neural import BatchTooLarge
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.params import RemoteParams, ToxicityParams
 from pipelines.filters.toxicity.remote import RemoteScorer
+from pipelines.purchases import Quote
 from pipelines.schemas import TOXICITY_LABELS
 from pipelines.store import digest
 from pipelines.usage import Usage
@@ -52,7 +54,8 @@ class NeuralExpert:
     def read(self, documents: pa.Table) -> tuple[pa.Table, dict[str, Any]]:
         """Table of schema TOXICITY_LABELS, a row for each document (columns doc_id, text) and label, and the facts that
         the model tells of its work. Raises `BatchTooLarge` where memory does not suffice for its batches."""
-        classifier = _opened(self.params.model_dump_json())
+        known = json.dumps({**self.identity, "batch_tokens": None}, sort_keys=True)  # half a batch opens nothing anew
+        classifier = _opened(self.params.model_dump_json(), known)
         scores = classifier.score_with(documents["text"].to_pylist(), self.batch_tokens)
         return labels_table(self.name, documents["doc_id"], classifier.labels, scores.max, scores.mean), scores.facts
 
@@ -72,9 +75,10 @@ class NeuralExpert:
 
 
 @lru_cache(maxsize=8)
-def _opened(params: str) -> neural.Classifier:
-    """The model of these parameters, opened once in each process."""
-    return neural.open_classifier(NeuralParams.model_validate_json(params))
+def _opened(params: str, known: str) -> neural.Classifier:
+    """The model of these parameters, opened once in each process. known: its identity; another in its place is an
+    error."""
+    return neural.open_known(NeuralParams.model_validate_json(params), json.loads(known))
 
 
 def neural_experts(config: ToxicityParams) -> list[NeuralExpert]:
@@ -82,8 +86,7 @@ def neural_experts(config: ToxicityParams) -> list[NeuralExpert]:
     know them by their content. A model has one thread of a CPU, unless it is given more: cores are filled by workers,
     and the last digits do not depend on how many there are."""
     experts: list[NeuralExpert] = []
-    for number, said in enumerate(config.neural, 1):
-        params = said.model_copy(update={"threads": said.threads or 1})
+    for number, params in enumerate(config.neural, 1):
         name = f"{NEURAL}:{params.model or 'checkpoint'}"
         name = name if name not in [expert.name for expert in experts] else f"{name} {number}"
         experts.append(NeuralExpert(name, params, neural.identity(params)))
@@ -164,11 +167,12 @@ _COUNTS = ("windows", "tokens", "padding", "batches")
 
 @dataclass(frozen=True)
 class RemoteExpert:
-    """The remote scorer, and the attempt that pays for its calls. It is asked from this process alone, so that its pace
-    is kept and every call is counted."""
+    """The remote scorer, and the attempt that pays for its calls and notes them in its progress. It is asked from this
+    process alone, so that its pace is kept and every call is counted."""
 
     params: RemoteParams
     progress: Progress
+    attempt: str
     in_one_process = True
 
     @property
@@ -176,32 +180,44 @@ class RemoteExpert:
         """What its scores depend on, for the key."""
         return self.params.model_dump(mode="json", include={"url", "attributes", "window_bytes"})
 
-    def read(self, documents: pa.Table, kept: Path) -> tuple[pa.Table, dict[str, Any]]:
-        """Table of schema TOXICITY_LABELS of these documents (columns doc_id, text, language), and counts.
+    def calls(self, number: int) -> Usage:
+        """So many calls and what they cost."""
+        item = f"calls of {urlsplit(self.params.url or '').hostname}"
+        usd = number * Decimal(self.params.usd_per_call or "0")
+        return Usage(bought={item: number}, bought_usd={item: usd})
+
+    def passages(self, documents: pa.Table) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+        """What is asked for, one by one, and int64[documents + 1]: the number of each document's first passage."""
+        texts = documents["text"]
+        column = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
+        return cut_passages(column, self.params.window_bytes)
+
+    def read(self, documents: pa.Table, kept: Path) -> tuple[pa.Table, dict[str, Any], Kept]:
+        """Table of schema TOXICITY_LABELS of these documents (columns doc_id, text, language), counts, and what was
+        paid for the answers that were there already.
 
         kept: a file of answers to the same documents; they are not asked for again, and new ones are added.
         """
         lock = threading.Lock()
         calls = 0
-        item, usd = f"calls of {urlsplit(self.params.url or '').hostname}", Decimal(self.params.usd_per_call or "0")
+        call = self.calls(1)
 
         def count() -> None:
             nonlocal calls
             with lock:
+                self.progress.buy(call)
                 calls += 1
-                self.progress.bought = self.progress.bought + Usage(bought={item: 1}, bought_usd={item: usd})
 
-        texts = documents["text"]
-        column = texts.combine_chunks() if texts.num_chunks != 1 else texts.chunk(0)
-        passages, first = cut_passages(column, self.params.window_bytes)
+        passages, first = self.passages(documents)
         languages = np.repeat(np.array(documents["language"].fill_null("und").to_pylist(), object), np.diff(first))
-        scores, open_rows = _answers(kept, len(passages), len(self.params.attributes))
+        scores, open_rows, paid = _answers(kept, len(passages), len(self.params.attributes))
         scorer = RemoteScorer(self.params, count)
         with kept.open("a", encoding="utf-8") as file:
 
             def keep(number: int, row: list[float]) -> None:
                 with lock:
-                    file.write(json.dumps([int(open_rows[number]), row]) + "\n")
+                    line = [int(open_rows[number]), row, self.attempt, self.params.usd_per_call]
+                    file.write("\n" + json.dumps(line))  # at a line's begin: it may follow one that is not whole
                     file.flush()
 
             scores[open_rows] = scorer.score(
@@ -213,23 +229,34 @@ class RemoteExpert:
         counts = np.add.reduceat(answered.astype(np.int64), first[:-1], axis=0)
         mean = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
         labels = labels_table(REMOTE, documents["doc_id"], self.params.attributes, highest, mean)
-        return labels, {"remote_calls": calls, "remote_refused": int((~answered).all(axis=1).sum())}
+        return labels, {"remote_calls": calls, "remote_refused": int((~answered).all(axis=1).sum())}, paid
 
 
-def _answers(kept: Path, passages: int, attributes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """float64[passages, attributes], NaN where a file holds no answer, and the passages that it holds none of. A line
-    that was not written whole holds none; a file of refusals alone is removed, since a service that was asked wrongly
-    gives them too."""
+def _answers(kept: Path, passages: int, attributes: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], Kept]:
+    """float64[passages, attributes], NaN where a file holds no answer, the passages that it holds none of, and who paid
+    what for the answers. A line that was not written whole holds none; a file of refusals alone is removed, since a
+    service that was asked wrongly gives them too."""
+    paid: dict[str, Decimal] = defaultdict(Decimal)
     scores = np.full((passages, attributes), np.nan)
     unanswered = np.ones(passages, np.bool_)
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else ():
         with contextlib.suppress(ValueError):
-            number, row = json.loads(line)
+            number, row, *by = json.loads(line)  # older lines don't say who paid
             scores[number], unanswered[number] = row, False
+            if by:
+                paid[by[0]] += Decimal(by[1] or "0")
     if np.isnan(scores).all():
         kept.unlink(missing_ok=True)
         unanswered[:] = True
-    return scores, np.flatnonzero(unanswered)
+        paid.clear()
+    return scores, np.flatnonzero(unanswered), Kept(paid)
+
+
+def quote_shard(inputs: Inputs, payload: RemoteExpert) -> Quote:
+    """What asking for a shard buys: a call for each passage, and for each of its tries at most. What is kept from an
+    end that was not meant is not deducted."""
+    passages, _ = payload.passages(sent(inputs))
+    return Quote(payload.calls(len(passages)), payload.calls(len(passages) * payload.params.tries))
 
 
 def ask_shard(inputs: Inputs, payload: RemoteExpert) -> Iterable[Made]:
@@ -237,7 +264,8 @@ def ask_shard(inputs: Inputs, payload: RemoteExpert) -> Iterable[Made]:
     meant is kept in the store's scratch, so that it is not paid for twice."""
     folder = inputs.store.scratch(digest(["filters.toxicity.remote", payload.identity, inputs.objects]))
     documents = sent(inputs)
-    labels, counts = payload.read(documents, folder / "answers.jsonl")
+    labels, counts, kept = payload.read(documents, folder / "answers.jsonl")
     yield "toxicity_labels", labels
+    yield kept
     yield Stats({"documents": documents.num_rows, "counts": counts})
     shutil.rmtree(folder, ignore_errors=True)

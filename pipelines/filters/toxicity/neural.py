@@ -5,7 +5,7 @@ little is padding. Checkpoints are found and opened in `neural_checkpoint.py`, r
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from pipelines.filters.toxicity import neural_runtime
 from pipelines.filters.toxicity.neural_checkpoint import find, libraries, open_detoxify
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.neural_runtime import Replica
-from pipelines.pretrained import ModelError
+from pipelines.pretrained import ModelError, out_of_memory
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int32]
@@ -99,6 +99,18 @@ def open_classifier(params: NeuralParams, checkpoint: Path | None = None) -> "Cl
         size,
         (before, after),
     )
+
+
+def open_known(params: NeuralParams, known: Mapping[str, Any]) -> "Classifier":
+    """The classifier whose `identity` is known. Raises `ModelError` where another one lies in its place by now."""
+    opened = open_classifier(params)
+    found = find(params)
+    if any(known[name] != content for name, content in found.identity().items()):
+        raise ModelError(
+            f"toxicity: the model in {found.checkpoint} and {found.folder} changed while it was read; start the run "
+            "again"
+        )
+    return opened
 
 
 def context(model: Any, tokenizer: Any) -> int:
@@ -245,9 +257,9 @@ class Classifier:
                     return
                 try:
                     values[part] = replica(*padded(part))
-                except (MemoryError, RuntimeError) as error:
+                except Exception as error:  # ONNX Runtime's are of no narrower kind
                     stop.set()
-                    if not neural_runtime.out_of_memory(error):
+                    if not out_of_memory(error):
                         raise
                     if len(part) == 1:
                         raise ModelError(

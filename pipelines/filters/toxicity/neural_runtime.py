@@ -71,15 +71,6 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Whether an error says that memory did not suffice: of a GPU, of the CPU, or of ONNX Runtime's arena."""
-    import torch
-
-    told = str(error)
-    asked = ("DefaultCPUAllocator", "Failed to allocate memory", "bad_alloc", "out of memory")
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in told for words in asked)
-
-
 def free_cache(places: list[str]) -> None:
     """Give back what torch holds of the GPUs' memory and does not use."""
     import torch

@@ -2,6 +2,7 @@
 `FilterParams`."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -198,6 +199,11 @@ class ToxicityParams(Params):
             for path in _MODEL_PATHS:
                 del model[path]
         return said | {"lexicons": sorted(self.lexicons)}
+
+    @property
+    def buys(self) -> bool:
+        """Whether the remote scorer may be asked, and its calls cost anything."""
+        return self.remote.url is not None and Decimal(self.remote.usd_per_call or "0") > 0
 
     @classmethod
     def restored(cls, recorded: Mapping[str, Any], here: Self) -> dict[str, Any]:

@@ -31,11 +31,12 @@ def screened(
     """Table of schema TOXICITY_SCREEN, one row per document (columns doc_id, text, language); memory: one copy of the
     text that is scored."""
     columns: dict[str, pa.Array] = {"doc_id": documents["doc_id"]}
-    known = pc.fill_null(pc.is_in(documents["language"], pa.array(languages, pa.large_string())), False)
+    named = tallies.named(documents["language"])  # who asks for 'und' asks for documents without a language
+    known = pc.is_in(named, pa.array(languages, pa.large_string()))
     columns |= _placed("screen", known, screen.score_passages(documents["text"].filter(known), window_bytes))
     found = np.full((2, documents.num_rows), np.nan)
     for language in lexicons.entries if lexicons else ():
-        own = pc.fill_null(pc.equal(documents["language"], language), False)
+        own = pc.equal(named, language)
         texts = documents["text"].filter(own).combine_chunks()
         texts = texts if isinstance(texts, pa.Array) else pa.concat_arrays(texts.chunks or [pa.array([], texts.type)])
         if lexicons is not None and len(texts):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engines.task import Inputs, Made, Stats
+from pipelines.filters.toxicity import experts
 from pipelines.filters.toxicity.cascade import REMOTE
 from pipelines.filters.toxicity.experts import NeuralExpert
 from pipelines.filters.toxicity.lexicon import Lexicons
@@ -21,11 +22,16 @@ from pipelines.filters.toxicity.scores import Combining, numbers, screened
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.schemas import TOXICITY_SENTENCES
 
+_MARKS = ".!?…‥؟۔।॥"
 _END = re.compile(
-    r"""[.!?…‥؟۔।॥]+["'”’»)\]]*\s+"""  # scripts with spaces: a mark, and white space after it
-    r"""|[。！？｡]+["'”’」』）)]*\s*"""  # scripts without
-    r"""|\s*[\n\u2028\u2029]\s*"""
+    # scripts with spaces: marks, and white space after them
+    rf"""(?<![{_MARKS}])[{_MARKS}]++["'”’»)\]]*+\s++"""
+    # scripts without
+    r"""|[。！？｡]++["'”’」』）)]*+\s*+"""
+    # the end of a line
+    r"""|(?<![^\S\n\u2028\u2029])[^\S\n\u2028\u2029]*+[\n\u2028\u2029]\s*+"""
 )
+"""Runs of marks and of spaces are looked at from their beginning alone: from each place, long ones take hours."""
 
 
 def sentence_ends(text: str) -> list[int]:
@@ -56,7 +62,7 @@ class Sentencing:
     def record(self) -> dict[str, Any]:
         """What of it is in the key, beside that of the cheap scorers."""
         identities = {expert.name: expert.identity for expert in self.models}
-        return self.combining.record() | {"least": self.least, "identities": identities}
+        return self.combining.record() | {"least": self.least, "identities": identities, "experts": experts.VERSION}
 
     def halved(self) -> "Sentencing":
         """The same with half the batches of its models."""

@@ -28,6 +28,7 @@ from pipelines.filters.toxicity.experts import (
     RemoteExpert,
     ask_shard,
     neural_experts,
+    quote_shard,
     read_shard,
     routes_of,
     verdict_of,
@@ -128,6 +129,7 @@ def _reading(shard: _Shard, rows: Shard, expert: NeuralExpert | RemoteExpert) ->
         (shard.object, rows.object),
         payload=expert,
         rows=rows.rows,
+        quote=quote_shard if remote else None,
     )
 
 
@@ -157,7 +159,7 @@ class _Stage:
         models = neural_experts(config)
         readers: dict[str, NeuralExpert | RemoteExpert] = {expert.name: expert for expert in models}
         if config.remote.url is not None:
-            readers[REMOTE] = RemoteExpert(config.remote, engine.progress)
+            readers[REMOTE] = RemoteExpert(config.remote, engine.progress, engine.attempt)
         params = {**package, "languages": sorted(set(config.languages)), "window_bytes": config.window_bytes}
         combining = Combining(
             routes_of(config, models), None, config.neural_decision, tuple(config.remote.attributes[:1])
@@ -254,10 +256,12 @@ class _Stage:
         tasks = [_reading(*one) for one in work]
         alone = {task.key for task, (*_, expert) in zip(tasks, work, strict=True) if expert.in_one_process}
         shared = [task for task in tasks if task.key not in alone]
-        done = {result.key: result for result in (self.engine.map(shared) if shared else [])}
+        results = self.engine.map(shared) if shared else []
+        results += self.engine.run_each([task for task in tasks if task.key in alone])
+        done = {result.key: result for result in results}
         again: list[_Work] = []
         for (shard, rows, expert), task in zip(work, tasks, strict=True):
-            result = done.get(task.key) or self.engine.run(task)
+            result = done[task.key]
             if "out_of_memory" in result.stats and isinstance(expert, NeuralExpert):
                 shard.counts = added([shard.counts, {"out_of_memory": 1}])
                 again.append((shard, rows, expert.halved()))
@@ -323,5 +327,5 @@ class _Stage:
     def _map(self, tasks: Sequence[Task]) -> list[Result]:
         """All tasks, in this process where one process has to run the models."""
         if any(isinstance(one, NeuralExpert) and one.in_one_process for one in self.experts.values()):
-            return [self.engine.run(task) for task in tasks]
+            return self.engine.run_each(tasks)
         return self.engine.map(tasks)

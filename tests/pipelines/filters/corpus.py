@@ -158,6 +158,12 @@ def perplexity_model(
     return published(store, Draft({"perplexity_model": Part("files", (shard,))}), "perplexity_model")
 
 
+def unsearched(store: Store) -> Dataset:
+    """Scores of contamination where no set was looked for."""
+    parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
+    return published(store, Draft(parts), "contamination_scores", "book")
+
+
 def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:
     """A set of one field, q, in a file below the folder."""
     path = folder / name

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +111,20 @@ def test_a_neural_model_brings_the_cascade_and_itself_alone(model: Dataset, tmp_
     assert found["screen"].neural == []
     assert found["cascade"].band == [0.1, 0.9]
     assert (found["neural model"].neural, found["neural model"].band) == ([neural], [0.0, 1.0])
+
+
+def test_another_screen_or_code_that_scores_otherwise_is_measured_again(
+    model: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def identities() -> dict[str, Any]:
+        found = contestants_of(ToxicityParams(), PerplexityParams(), model, simhash_similarity)
+        return {one.name: one.identity for one in found}
+
+    before = identities()
+    assert identities() == before
+    monkeypatch.setattr("pipelines.filters.comparison.package_version", lambda: "99")
+    monkeypatch.setattr("pipelines.filters.comparison.likelihood.SCORING_VERSION", 99)
+    assert {name for name, identity in identities().items() if identity != before[name]} == {"screen", "perplexity"}
 
 
 def test_every_filter_is_measured_on_the_new_half(

@@ -20,6 +20,7 @@ from tests.pipelines.filters.corpus import (
     perplexity_scores,
     published,
     toxicity_scores,
+    unsearched,
 )
 
 QUANTILES = [float(100 + step) for step in range(1001)]
@@ -35,11 +36,6 @@ def scores(
         perplexity_scores(store, given, perplexity, rows),
         unsearched(store),
     )
-
-
-def unsearched(store: Store) -> Dataset:
-    parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
-    return published(store, Draft(parts), "contamination_scores", "book")
 
 
 @pytest.fixture

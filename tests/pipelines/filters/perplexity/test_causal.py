@@ -19,44 +19,17 @@ from pipelines.filters.perplexity.causal import CausalScorer, batches, windows
 from pipelines.filters.perplexity.likelihood import score_table
 from pipelines.filters.perplexity.params import PerplexityParams
 from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
+from pipelines.filters.toxicity.neural_runtime import torch_threads
 from pipelines.pretrained import ModelError, cached_folder, content_hash, open_causal_model
 from pipelines.store import Store
 from tests.pipelines.filters.corpus import doc_id, documents, published
-
-CONTEXT = 32
-TEXTS = [
-    "The miller sees the river, and the river turns the wheel. " * 4,
-    "磨坊主看见河流，河流转动水轮。",
-    "चक्की का मालिक नदी को देखता है।",
-    "The cat 🐈 likes the miller.",
-    "Der Müller mag die Katze und das Rad am Fluss. " * 2,
-    "Tiny.",
-]
-
-
-def make_model(folder: Path, start: str | None = "<|endoftext|>", seed: int = 1) -> Path:
-    """A GPT-2 with random weights, large enough for tokens to differ, and a byte-level tokenizer that knows TEXTS."""
-    import tokenizers
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-
-    tokenizer = tokenizers.ByteLevelBPETokenizer()
-    tokenizer.train_from_iterator(TEXTS, vocab_size=300, special_tokens=[start] if start else [], show_progress=False)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer, bos_token=start).save_pretrained(folder)
-    torch.manual_seed(seed)
-    sizes = {"n_positions": CONTEXT, "n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.5}
-    GPT2LMHeadModel(GPT2Config(vocab_size=300, **sizes)).save_pretrained(folder)
-    return folder
+from tests.pipelines.filters.perplexity.causal_model import CONTEXT, TEXTS, make_model
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with torch_threads(1):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +144,15 @@ def test_a_long_text_is_read_up_to_the_limit_and_its_bytes_are_those_read(scorer
     beginning = table(scorer, [text[:place]], config()).to_pylist()[0]
     assert limited["tokens"] == beginning["tokens"] == 20
     assert limited["bits_per_byte"] == pytest.approx(beginning["bits_per_byte"])
+
+
+def test_the_beginning_is_read_whatever_the_tokenizer_keeps_of_long_texts(scorer: CausalScorer, folder: Path) -> None:
+    import torch
+
+    other = CausalScorer(*open_causal_model(folder, torch.float32))
+    other.tokenizer.truncation_side = "left"
+    asked = config(max_scored_tokens=5)
+    assert table(other, TEXTS, asked).equals(table(scorer, TEXTS, asked))
 
 
 def test_what_a_text_says_of_special_tokens_is_text(scorer: CausalScorer) -> None:
@@ -328,6 +310,21 @@ def test_a_model_that_cannot_be_used_is_told_with_a_way_out(
         score(reference, config(tmp_path), engine)
     with pytest.raises(ModelError, match="'cuda', and no GPU is there"):
         score(reference, config(folder, device="cuda"), engine)
+
+
+def test_a_model_that_is_replaced_while_it_is_opened_is_told(
+    store: Store, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_model(tmp_path)
+
+    def slowly(*how: Any) -> Any:
+        opened = open_causal_model(*how)
+        make_model(tmp_path, seed=2)
+        return opened
+
+    monkeypatch.setattr(causal, "open_causal_model", slowly)
+    with pytest.raises(ModelError, match="changed while it was read; start the run again"):
+        score(documents(store, TEXTS), config(tmp_path), engine)
 
 
 def test_a_name_on_the_hub_is_read_from_the_cache_and_never_downloaded(

@@ -143,6 +143,20 @@ def test_how_text_can_be_cut(tmp_path: Path) -> None:
     assert pieces.reach("Räder 2", len(words)) == len("Räder 2".encode())
 
 
+def test_pieces_are_of_the_whole_text_and_of_nothing_else(tmp_path: Path) -> None:
+    """Given a tokenizer.json as models have it: it cuts texts off, fills them up, and knows a mark by its name."""
+    import tokenizers
+
+    tokenizer = tokenizers.SentencePieceBPETokenizer(unk_token="<unk>")
+    tokenizer.train_from_iterator(["<pad> cat sees"], vocab_size=60, special_tokens=["<pad>"], show_progress=False)
+    tokenizer.enable_truncation(2)
+    tokenizer.enable_padding(length=20, pad_token="<pad>")
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    words = Pieces(tmp_path / "tokenizer.json").sentence("cat <pad> sees cat").split(" ")
+    assert "".join(words) == "▁cat▁<pad>▁sees▁cat"
+    assert "<pad>" not in words
+
+
 @given(st.text())
 def test_folded_words_are_those_of_our_own_model(line: str) -> None:
     line = line.encode("utf-8", "ignore").decode()
@@ -191,12 +205,41 @@ def test_a_changed_file_or_another_cutting_is_another_model(
         score_perplexity(reference, model, config(arpa), engine)
 
 
+def test_a_file_that_is_replaced_before_it_is_opened_is_told(arpa: Path) -> None:
+    known = KenlmFile.find(config(arpa))
+    arpa.write_text(ARPA.replace("-0.6", "-0.9"))
+    with pytest.raises(ModelError, match=r"small\.arpa changed while it was read; start the run again"):
+        likelihoods(known, "kenlm", column(["cat sees"]), 10)
+
+
 def test_a_file_that_cannot_be_used_is_told(store: Store, engine: Engine, tmp_path: Path, reference: Dataset) -> None:
     with pytest.raises(ModelError, match=r"missing\.arpa cannot be read .*correct kenlm\.path"):
         train_perplexity(reference, config(tmp_path / "missing.arpa"), engine)
-    (tmp_path / "broken.arpa").write_text("not a model")
-    with pytest.raises(ModelError, match=r"kenlm cannot read .*broken\.arpa \(kenlm\.path\)"):
-        train_perplexity(reference, config(tmp_path / "broken.arpa"), engine)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("not a model", r'first non-empty line was "not a model" not \data\ at byte 11'),
+        (ARPA[: ARPA.index("\n\n")], "End of file at byte 26"),
+        (ARPA.replace("-0.6", "0.6"), "Positive log probability 0.6 in the model at byte 75"),
+        (ARPA.replace("\t", " "), "Expected tab after probability in the 1-gram at byte 43"),
+        (
+            "mmap lm http://kheafield.com/code format version 4\n\0" + "\0" * 99,
+            "Binary file has version 4 but this implementation expects version 5 so you'll have to use the ARPA to "
+            "rebuild your binary",
+        ),
+    ],
+)
+def test_what_kenlm_says_of_a_damaged_file_is_told_in_one_sentence(tmp_path: Path, content: str, told: str) -> None:
+    path = tmp_path / "broken.arpa"
+    path.write_text(content)
+    with pytest.raises(ModelError) as error:
+        found(config(path), "cat")
+    assert str(error.value) == (
+        f"perplexity: kenlm cannot read {path} (kenlm.path): {told}; give a file that KenLM's build_binary made, or a "
+        "whole ARPA file"
+    )
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_comparable_scores_lie_on_their_side_of_the_threshold_in_the_same_order(
     assert ((mapped >= 0) & (mapped <= 1)).all()
     assert (np.diff(mapped) >= 0).all()
     assert (mapped[scores < band.low] <= threshold).all()
+    assert (mapped[band.holds(scores)] == threshold).all()
     assert (mapped[scores > band.high] > threshold).all()
     assert band.holds(scores).tolist() == [ends[0] <= score <= ends[1] for score in scores]
 
@@ -91,6 +92,7 @@ def test_no_score_is_in_no_band_and_stays_none() -> None:
     assert not band.holds(np.array([NAN])).any()
     assert np.isnan(band.comparable(np.array([NAN]))).all()
     assert band.comparable(np.array([0.1, 0.2, 0.5, 0.8, 0.9, 1.0])) == pytest.approx([0.25, 0.5, 0.5, 0.5, 0.75, 1])
+    assert Band(0, 1, 0.5).comparable(np.array([0.0, 0.5, 1.0])).tolist() == [0.5, 0.5, 0.5]
 
 
 ROUTES = Routes(

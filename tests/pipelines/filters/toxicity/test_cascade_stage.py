@@ -4,7 +4,6 @@ The neural model is a stand-in that knows one word; the real one is tested in te
 """
 
 import json
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,56 +15,21 @@ from pydantic import ValidationError
 
 from pipelines.dataset import Dataset
 from pipelines.engines.local import Engine
+from pipelines.engines.task import Task
 from pipelines.filters.params import FilterParams
 from pipelines.filters.toxicity import experts
 from pipelines.filters.toxicity.calibration import read_sample
 from pipelines.filters.toxicity.experts import verdict_of
-from pipelines.filters.toxicity.neural import BatchTooLarge
-from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.params import CalibrationParams, ToxicityParams
 from pipelines.filters.toxicity.remote import RemoteError
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.filters.toxicity.stage import score_toxicity
+from pipelines.purchases import Quote
 from pipelines.store import Store
 from resources.settings import HOME
 from tests.pipelines.filters.corpus import documents, published
 from tests.pipelines.filters.toxicity.perspective import serving
-
-KIND, RUDE = "a lovely day in the garden", "you stupid fucking idiot"
-OPEN = "what a damn cold morning"
-"""The screen is not sure of it."""
-
-
-@dataclass
-class Scores:
-    max: np.ndarray
-    mean: np.ndarray
-    facts: dict[str, Any]
-
-
-@dataclass
-class StandIn:
-    """Calls a text with its word toxic."""
-
-    word: str
-    read: list[str] = field(default_factory=list)
-    labels = ["insult", "toxicity"]
-
-    memory: int = 1000
-    budgets: list[int] = field(default_factory=list)
-
-    def score_with(self, texts: list[str], batch_tokens: int) -> Scores:
-        self.budgets.append(batch_tokens)
-        if batch_tokens > self.memory:
-            raise BatchTooLarge
-        self.read += texts
-        toxicity = np.array([0.9 if self.word in text else 0.1 for text in texts], np.float32)
-        both = np.stack([np.zeros_like(toxicity), toxicity], axis=1)
-        return Scores(both, both / 2, {"documents": len(texts), "windows": len(texts)})
-
-
-def identity(params: NeuralParams) -> dict[str, Any]:
-    return {"checkpoint": params.checkpoint, "batch_tokens": params.batch_tokens, "device": "cpu"}
+from tests.pipelines.filters.toxicity.stand_in import KIND, OPEN, RUDE, StandIn, identity
 
 
 @pytest.fixture
@@ -73,7 +37,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, StandIn]:
     """By checkpoint: a stand-in whose word is the checkpoint's name."""
     opened: dict[str, StandIn] = {}
 
-    def open_one(params: str) -> StandIn:
+    def open_one(params: str, *_: str) -> StandIn:
         name = json.loads(params)["checkpoint"]
         return opened.setdefault(name, StandIn(name))
 
@@ -326,6 +290,27 @@ def remote(url: str, **more: Any) -> ToxicityParams:
     return ToxicityParams.model_validate({"remote": {**said, "backoff_seconds": 0, **more}})
 
 
+def bought_by(engine: Engine) -> dict[str, Decimal]:
+    """What results bought, by the last word of their stage."""
+    bought = {engine.store.action(result.key)["stage"]: result.bought_usd for result in engine.results}
+    return {stage.rpartition(".")[2]: usd for stage, usd in bought.items() if usd}
+
+
+def test_a_quote_is_a_call_for_each_passage_and_for_each_try_at_most(store: Store, engine: Engine) -> None:
+    given = documents(store, ["bad", "good " * 1000, KIND], language=["ko", "de", "en"])  # two passages of 3,000 bytes
+    with serving() as service:
+        wanted = remote(service.url, tries=5)
+        tasks: list[Task] = []
+        run = engine.run
+        engine.run = lambda task: tasks.append(task) or run(task)
+        score_toxicity(given, wanted, engine)
+        asked = len(service.asked)
+        total = sum((task.quoted(store) for task in tasks), Quote())
+        assert len(service.asked) == asked, "a quote asks nobody"
+    assert total.expected.bought == {"calls of 127.0.0.1": asked} == {"calls of 127.0.0.1": 3}
+    assert (total.expected_usd, total.most_usd) == (Decimal("0.006"), Decimal("0.030"))
+
+
 def test_the_remote_scorer_reads_what_no_model_knows_and_its_calls_are_charged(store: Store, engine: Engine) -> None:
     long = "good " * 900 + "bad " * 100  # two passages of 3,000 bytes at most
     given = documents(store, [KIND, "bad good", long, "今日は"], language=["en", "ko", "de", "ja"])
@@ -343,6 +328,7 @@ def test_the_remote_scorer_reads_what_no_model_knows_and_its_calls_are_charged(s
         again = engine.charged_to("later")
         score_toxicity(given, remote(service.url, usd_per_call="0.004"), again)
         assert (len(service.asked), again.progress.bought.bought) == (4, {})
+        assert bought_by(again) == {"remote": Decimal("0.008")}, "what it cost when it was bought"
 
 
 def test_calls_of_work_that_fails_are_charged_too(store: Store, engine: Engine) -> None:
@@ -360,9 +346,12 @@ def test_an_answer_that_was_paid_for_is_not_asked_for_again_after_a_failure(stor
             score_toxicity(given, wanted, engine)
         assert len(service.asked) == 4
         service.first.clear()
-        _, data = scored(store, engine, given, wanted)
+        later = engine.charged_to("later")
+        _, data = scored(store, later, given, remote(service.url, tries=1, connections=1, usd_per_call="0.004"))
         assert [row[0] for row in rows(data)] == pytest.approx([number / (number + 1) for number in range(6)])
         assert len(service.asked) == 4 + 3
+        [result] = [one for one in later.results if one.bought_usd]
+        assert (result.bought_usd, result.kept_usd) == (Decimal("0.012"), {"test": Decimal("0.006")})
         assert list((Path(store.root) / "work").iterdir()) == [], "what was kept meanwhile is gone"
 
 
@@ -419,6 +408,18 @@ def test_texts_that_were_all_refused_are_asked_for_again(store: Store, engine: E
 def test_a_cascade_that_is_not_whole_is_refused(wrong: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         ToxicityParams.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("said", "buys"),
+    [
+        ({}, False),
+        ({"url": "https://x", "usd_per_call": "0"}, False),
+        ({"url": "https://x", "usd_per_call": "0.1"}, True),
+    ],
+)
+def test_who_asks_a_service_that_costs_something_buys(said: dict[str, Any], buys: bool) -> None:
+    assert ToxicityParams.model_validate({"remote": said}).buys == buys
 
 
 def test_paths_are_not_recorded_and_come_back() -> None:

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pipelines.filters.toxicity import neural, neural_checkpoint, neural_runtime
-from pipelines.filters.toxicity.neural import Classifier, Window, batches, identity, open_classifier, windows
+from pipelines.filters.toxicity.neural import (
+    Classifier,
+    Window,
+    batches,
+    identity,
+    open_classifier,
+    open_known,
+    windows,
+)
 from pipelines.filters.toxicity.neural_checkpoint import find, open_detoxify
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.pretrained import ModelError
@@ -183,7 +191,7 @@ def test_a_batch_that_is_large_enough_takes_no_much_shorter_windows() -> None:
 # -- how it is run -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("setting", [{"quantize": True}, {"precision": "bfloat16"}])
+@pytest.mark.parametrize("setting", [{"quantize": True}, {"precision": "bfloat16"}, {"precision": "float16"}])
 def test_coarser_numbers_stay_near(made: Checkpoint, classifier: Classifier, setting: dict[str, Any]) -> None:
     coarse = open_classifier(of(made, **setting)).score(TEXTS).max
     exact = classifier.score(TEXTS).max
@@ -242,14 +250,17 @@ def spied(classifier: Classifier, look: Callable[[Any], object]) -> Classifier:
 
 
 def full(kind: str) -> Exception:
-    """What torch raises where memory does not suffice: on a GPU, and on a CPU."""
+    """What is raised where memory does not suffice: by torch on a GPU, and on a CPU, and by ONNX Runtime."""
     import torch
 
+    if kind == "onnx":
+        state = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state", reason="needs the extra onnx")
+        return state.Fail("Status Message: Failed to allocate memory for requested buffer of size 185088000")
     told = "[enforce fail at alloc_cpu.cpp:124] data. DefaultCPUAllocator: can't allocate memory: you tried"
     return torch.OutOfMemoryError("CUDA out of memory.") if kind == "cuda" else RuntimeError(told)
 
 
-@pytest.mark.parametrize("kind", ["cuda", "cpu"])
+@pytest.mark.parametrize("kind", ["cuda", "cpu", "onnx"])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_where_memory_does_not_suffice_all_is_scored_with_half_the_batch(
     classifier: Classifier, kind: str, devices: int
@@ -307,6 +318,19 @@ def test_the_key_holds_what_moves_numbers_and_nothing_else(made: Checkpoint, tmp
     (elsewhere.config / "config.json").write_text((made.config / "config.json").read_text() + " ")
     assert identity(of(elsewhere)) != known
     assert identity(of(checkpoint.unbiased_checkpoint()))["checkpoint"] != known["checkpoint"]
+
+
+def test_a_model_that_is_replaced_before_it_is_opened_is_not_taken_for_the_one_that_was_known(
+    made: Checkpoint, tmp_path: Path
+) -> None:
+    own = Checkpoint(tmp_path / "own.ckpt", tmp_path / "folder", made.labels)
+    shutil.copy(made.path, own.path)
+    shutil.copytree(made.config, own.config)
+    known = identity(of(own))
+    assert open_known(of(own), known).score(TEXTS).max.tolist() == open_classifier(of(made)).score(TEXTS).max.tolist()
+    saved(own.path, made, lambda one: one["state_dict"]["classifier.bias"].fill_(3))
+    with pytest.raises(ModelError, match=r"own\.ckpt and .*folder changed while it was read; start the run again"):
+        open_known(of(own), known)
 
 
 # -- errors --------------------------------------------------------------------------------------------------------

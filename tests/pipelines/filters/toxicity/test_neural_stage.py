@@ -1,6 +1,7 @@
 """The cascade with checkpoints in Detoxify's format, opened by Detoxify: its numbers, and what the cascade keeps."""
 
 import csv
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from pipelines.engines.local import Engine
 from pipelines.filters.statistics import Confusion
+from pipelines.filters.toxicity import experts
+from pipelines.filters.toxicity.experts import NeuralExpert, neural_experts
 from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.filters.toxicity.stage import score_toxicity
+from pipelines.pretrained import ModelError
 from pipelines.store import Store
 from tests.pipelines.filters import corpus
-from tests.pipelines.filters.corpus import documents, published
+from tests.pipelines.filters.corpus import document_table, documents, published
 from tests.pipelines.filters.toxicity import checkpoint
 
 
@@ -58,6 +62,32 @@ def test_workers_make_the_same_bytes_as_one_process(tmp_path: Path) -> None:
         engine = Engine(store, workers, attempt="test", alone_seconds=0.0)
         made.append(score_toxicity(documents(store, texts, shard_rows=4), said, engine).parts)
     assert made[0] == made[1]
+
+
+def test_a_checkpoint_that_is_replaced_is_another_model(tmp_path: Path) -> None:
+    """Given one path: under the key of the old checkpoint the new one is not read, nor the other way."""
+    import torch
+
+    path = tmp_path / "own.ckpt"
+    made = checkpoint.small_checkpoint()
+    shutil.copy(made.path, path)
+    asked = {**neural(made), "checkpoint": str(path)}
+    texts = document_table(["you are a stupid idiot"])
+
+    def expert() -> NeuralExpert:
+        [found] = neural_experts(ToxicityParams.model_validate({"neural": [asked], "band": [0, 1]}))
+        return found
+
+    known = expert()
+    before = known.read(texts)[0]
+    loaded = torch.load(made.path, weights_only=False)
+    loaded["state_dict"]["classifier.bias"].fill_(3)
+    torch.save(loaded, path)
+    assert not expert().read(texts)[0].equals(before)
+    assert known.halved().read(texts)[0].equals(before), "what is open stays open"
+    experts._opened.cache_clear()
+    with pytest.raises(ModelError, match="changed while it was read"):
+        known.read(texts)
 
 
 @pytest.mark.slow

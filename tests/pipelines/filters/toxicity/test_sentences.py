@@ -17,9 +17,15 @@ from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.filters.toxicity.sentences import sentence_ends
 from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.store import Store
-from tests.pipelines.filters.corpus import document_table, documents, perplexity_model, perplexity_scores, published
-from tests.pipelines.filters.test_decide import unsearched
-from tests.pipelines.filters.toxicity.test_cascade_stage import OPEN, StandIn, identity
+from tests.pipelines.filters.corpus import (
+    document_table,
+    documents,
+    perplexity_model,
+    perplexity_scores,
+    published,
+    unsearched,
+)
+from tests.pipelines.filters.toxicity.stand_in import OPEN, StandIn, identity
 
 
 def sentences(text: str) -> list[str]:
@@ -54,6 +60,13 @@ def test_sentences_are_the_text_in_pieces(text: str) -> None:
     if text.strip():
         assert "".join(sentences(text)) == text
         assert all(sentences(text))
+
+
+def test_endless_marks_and_spaces_are_cut_before_the_world_ends() -> None:
+    """Looked at from each of its places, a run of a million signs would take days."""
+    for run in ("!?" * 500_000, " " * 1_000_000, "." * 1_000_000):
+        assert sentences(f"so{run}go on") == [f"so{run}go on"]
+        assert sentences(f"so{run}.\n go on") == [f"so{run}.\n ", "go on"]
 
 
 @hypothesis_given(st.binary(max_size=30), st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=4))
@@ -93,7 +106,7 @@ def test_a_sentence_goes_through_the_cascade_as_a_document_does(
 ) -> None:
     """Given a model that knows one word, a sentence that the screen is not sure of is listed by that word."""
     model = StandIn("cold", memory=300)
-    monkeypatch.setattr(experts, "_opened", lambda params: model)
+    monkeypatch.setattr(experts, "_opened", lambda *_: model)
     monkeypatch.setattr(experts.neural, "identity", identity)
     given = documents(store, [f"{OPEN}. {KIND}{RUDE}"])
     config = {"neural": [{"checkpoint": "cold", "batch_tokens": 600}], "band": [0.3, 0.9], "sentences_from": 0.5}
@@ -101,6 +114,11 @@ def test_a_sentence_goes_through_the_cascade_as_a_document_does(
     found = [(row["scorer"], row["start"]) for row in data.table("toxicity_sentences").to_pylist()]
     assert found == [("neural", 0), ("screen", len(f"{OPEN}. {KIND}"))]
     assert (model.budgets, stats["out_of_memory"]) == ([600, 300], 1)  # the sentences, again with half the batch
+    scored(store, engine, given, **config)
+    assert len(model.budgets) == 2
+    monkeypatch.setattr(experts, "VERSION", 99)
+    scored(store, engine, given, **config)
+    assert model.budgets[2:] == [600, 300], "code that reads otherwise reads again"
 
 
 def decided(store: Store, engine: Engine, given: Dataset, toxicity: Dataset, **config: Any) -> tuple[Any, Dataset]:

@@ -1,5 +1,7 @@
 """Stage toxicity_scores: rows stay aligned, unknown languages stay unscored, what does not matter is not in the key."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -32,6 +34,14 @@ def test_every_document_has_a_row_and_unknown_languages_get_null(store: Store, e
     assert draft.stats["documents_in"] == draft.stats["documents_out"] == 5
     counts = draft.stats["histograms"]["toxicity"]["documents"]  # twenty bins over 0 to 1
     assert (sum(counts), sum(counts[:6]), counts[18] + counts[19]) == (2, 1, 1)
+
+
+def test_documents_without_a_language_are_those_in_und(store: Store, engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "any.txt").write_text("moron\n")
+    given = documents(store, ["you stupid fucking idiot", "you moron"], language=[None, "en"])
+    for wanted in ({"languages": ["und"]}, {"languages": [], "lexicons": {"und": str(tmp_path / "any.txt")}}):
+        draft = score_toxicity(given, ToxicityParams.model_validate(wanted), engine)
+        assert draft.stats["unknown_language"] == {"en": 1}
 
 
 def test_a_second_run_does_nothing_again(store: Store, engine: Engine) -> None:
