@@ -6,9 +6,10 @@ from pipelines.engines.local import Engine
 from pipelines.health import DRIFT, KEEPS_SOME, ROWS_BALANCE
 from pipelines.tokens import indexed, shards
 from pipelines.tokens import tokenizer as training
-from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenize_params import TokenizeParams
 from pipelines.tokens.tokenizer import make_tokenizer
+from pipelines.tokens.tokenizer_params import TokenizerParams
 
 
 @asset(

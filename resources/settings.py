@@ -18,7 +18,8 @@ from pipelines.mixture.params import MixtureParams
 from pipelines.profile import Params, load
 from pipelines.store import digest
 from pipelines.tokens.blend_params import BlendParams
-from pipelines.tokens.params import TokenizeParams, TokenizerParams
+from pipelines.tokens.tokenize_params import TokenizeParams
+from pipelines.tokens.tokenizer_params import TokenizerParams
 from pipelines.training.params import PretrainParams
 from resources.automation import AlertParams, RetentionParams, ScheduleParams, TimeZone, WatchParams
 

@@ -4,8 +4,8 @@ import pytest
 
 from pipelines.engines.local import Engine
 from pipelines.store import Store
-from pipelines.tokens.params import TokenizerParams
 from pipelines.tokens.tokenizer import make_tokenizer
+from pipelines.tokens.tokenizer_params import TokenizerParams
 from tests.pipelines.tokens.corpus import documents, sealed
 
 

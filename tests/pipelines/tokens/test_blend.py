@@ -20,8 +20,8 @@ from pipelines.store import Store
 from pipelines.tokens.blend import blend
 from pipelines.tokens.blend_params import BlendParams
 from pipelines.tokens.layout import map_order
-from pipelines.tokens.params import TokenizeParams
 from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenize_params import TokenizeParams
 from pipelines.tokens.training_dataset import BlendDataset
 from tests.pipelines.tokens.corpus import documents, sealed
 

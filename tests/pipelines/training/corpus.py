@@ -17,9 +17,10 @@ from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 from pipelines.tokens.blend import blend
 from pipelines.tokens.blend_params import BlendParams
-from pipelines.tokens.params import TokenizeParams, TokenizerParams
 from pipelines.tokens.shards import tokenize
+from pipelines.tokens.tokenize_params import TokenizeParams
 from pipelines.tokens.tokenizer import make_tokenizer
+from pipelines.tokens.tokenizer_params import TokenizerParams
 from pipelines.training.params import PretrainParams
 from pipelines.training.work import WorkFolder
 
