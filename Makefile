@@ -27,7 +27,7 @@ lint: .venv/dev  ## style, types, floors
 	@$(BIN)/lint-imports
 
 bench: .venv/dev  ## every benchmark, briefly
-	@for name in dedup cleaning scoring neural toxicity tokens metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
+	@for name in dedup cleaning scoring neural toxicity tokens token_samples token_vocabulary metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
 
 clean:  ## forget everything that was made and installed
 	rm -rf var .venv
@@ -39,6 +39,6 @@ clean:  ## forget everything that was made and installed
 	@touch $@
 
 .venv/dev: .venv/demo
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx,unigram]"
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
 	@touch $@
