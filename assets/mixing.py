@@ -4,6 +4,7 @@ from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.health import DRIFT, ROWS_BALANCE, SHARES
+from pipelines.mixture import groups
 from pipelines.mixture import stage as mixture
 from pipelines.mixture.groups import Grouping
 from pipelines.mixture.params import MixtureParams
@@ -15,7 +16,13 @@ from pipelines.tokens.blend import blend
 from pipelines.tokens.blend_params import BlendParams
 
 
-@asset(group="mixing", kinds={"python", "parquet"}, shows="mixture", stage_versions=[mixture.VERSION], checks=[DRIFT])
+@asset(
+    group="mixing",
+    kinds={"python", "parquet"},
+    shows="mixture",
+    stage_versions=[mixture.VERSION, groups.VERSION],
+    checks=[DRIFT],
+)
 def training_mixture(filtered_documents: Dataset, config: MixtureParams, engine: Engine) -> Draft:
     """The plan: what each source is to supply, how often it repeats, and what it cannot supply."""
     return plan_mixture(filtered_documents, config, engine)
@@ -25,7 +32,7 @@ def training_mixture(filtered_documents: Dataset, config: MixtureParams, engine:
     group="mixing",
     kinds={"python"},
     shows="mixture",
-    stage_versions=[mixture.VERSION, blending.VERSION, order.VERSION, packing.VERSION],
+    stage_versions=[mixture.VERSION, groups.VERSION, blending.VERSION, order.VERSION, packing.VERSION],
     checks=[ROWS_BALANCE, SHARES, DRIFT],
 )
 def training_blend(

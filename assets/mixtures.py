@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.values import Metadata, cell, integer, number, share, table
 
-TOLD_HERE = ("mixture", "notes", "epochs", "estimates", "estimated_tokens", "shares_off", "waste")
+TOLD_HERE = ("mixture", "notes", "epochs", "estimates", "estimated_tokens", "shares_off", "waste", "validation_waste")
 """Stats of a mixture and of a blend that stand in tables of this module."""
 
 MOST_FOLLOWED = 20
@@ -30,11 +30,12 @@ def mixture_metadata(stats: Mapping[str, Any], params: Mapping[str, Any]) -> Met
     if estimates := stats.get("estimates"):
         metadata["estimated and counted"] = table([_estimate(name, one) for name, one in estimates.items()])
     if waste := stats.get("waste"):
+        sides = [*waste.items(), ("(held out for validation)", stats["validation_waste"])]
         metadata["padding of packed samples"] = table(
-            [_padding(name, one, params["sequence_length"] + 1) for name, one in waste.items()]
+            [_padding(name, one, params["sequence_length"] + 1) for name, one in sides]
         )
-        padded = sum(one["padding_tokens"] for one in waste.values())
-        room = sum(one["samples"] for one in waste.values()) * (params["sequence_length"] + 1)
+        padded = sum(one["padding_tokens"] for _, one in sides)
+        room = sum(one["samples"] for _, one in sides) * (params["sequence_length"] + 1)
         metadata["mixture/padding_share"] = number(padded / room if room else 0)
     for row in rows[:MOST_FOLLOWED]:
         metadata[f"mixture/{row['group']}/tokens"] = integer(row["planned_tokens"])

@@ -4,7 +4,7 @@ from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.health import DRIFT, KEEPS_SOME, ROWS_BALANCE
-from pipelines.tokens import indexed, shards
+from pipelines.tokens import indexed, parity, shards
 from pipelines.tokens import tokenizer as training
 from pipelines.tokens.shards import tokenize
 from pipelines.tokens.tokenize_params import TokenizeParams
@@ -28,7 +28,7 @@ def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engi
     group="tokenization",
     kinds={"python"},
     shows="token_documents",
-    stage_versions=[shards.VERSION, indexed.FORMAT_VERSION],
+    stage_versions=[shards.VERSION, parity.VERSION, indexed.FORMAT_VERSION],
     partitioned_by_source=True,
     checks=[ROWS_BALANCE, KEEPS_SOME, DRIFT],
 )

@@ -1,8 +1,8 @@
 """datatrove's tokenizer stage with its defaults, as many tasks as there are files, one worker.
 
-Run by datatrove's Python: `python datatrove_tokens_script.py FOLDER TOKENIZER EOS PASSES`; FOLDER holds Parquet with
-the columns id and text, TOKENIZER is a tokenizer.json. Prints JSON: CPU seconds of each pass, workers included, after
-imports, and the tokens written.
+Run by datatrove's Python: `python datatrove_tokens_script.py FOLDER TOKENIZER EOS`; FOLDER holds Parquet with
+the columns id and text, TOKENIZER is a tokenizer.json. Prints JSON: CPU seconds, workers included, after imports, and
+the tokens written.
 """
 
 import json
@@ -17,24 +17,22 @@ from datatrove.pipeline.tokens import DocumentTokenizer
 from loguru import logger
 
 
-def main(folder: str, tokenizer: str, eos: str, passes: str) -> None:
+def main(folder: str, tokenizer: str, eos: str) -> None:
     """Read, encode, write `.ds` files; without shuffling, which ours leaves to the blend."""
     logger.remove()
-    seconds, tokens = [], 0
-    for _ in range(int(passes)):
-        with tempfile.TemporaryDirectory() as target:
-            before = used()
-            stage = DocumentTokenizer(
-                f"{target}/tokens", tokenizer_name_or_path=tokenizer, eos_token=eos, shuffle_documents=False
-            )
-            tasks = len(list(Path(folder).glob("*.parquet")))
-            LocalPipelineExecutor(
-                [ParquetReader(folder), stage], tasks=tasks, workers=1, logging_dir=f"{target}/logs"
-            ).run()
-            seconds.append(used() - before)
-            files = Path(f"{target}/tokens").rglob("*.ds")
-            width = 2 if len(json.loads(Path(tokenizer).read_text(encoding="utf-8"))["model"]["vocab"]) < 65536 else 4
-            tokens = sum(file.stat().st_size for file in files) // width
+    with tempfile.TemporaryDirectory() as target:
+        before = used()
+        stage = DocumentTokenizer(
+            f"{target}/tokens", tokenizer_name_or_path=tokenizer, eos_token=eos, shuffle_documents=False
+        )
+        tasks = len(list(Path(folder).glob("*.parquet")))
+        LocalPipelineExecutor(
+            [ParquetReader(folder), stage], tasks=tasks, workers=1, logging_dir=f"{target}/logs"
+        ).run()
+        seconds = used() - before
+        files = Path(f"{target}/tokens").rglob("*.ds")
+        width = 2 if len(json.loads(Path(tokenizer).read_text(encoding="utf-8"))["model"]["vocab"]) < 65536 else 4
+        tokens = sum(file.stat().st_size for file in files) // width
     print(json.dumps({"seconds": seconds, "tokens": tokens}))
 
 

@@ -7,6 +7,7 @@ counts is the mixture's planner, what group a document is in the mixture's group
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,7 @@ def blend(
     result = engine.run(Task(run_blend, "tokens.blend", VERSION, params, payload=params))
     files = [shard for made in (result, *ordered, *packed) for shard in made.parts["blend"].shards]
     parts = {"mixture": result.parts["mixture"], "blend": Part("files", tuple(files))}
-    stats = _stats(content, planned, config) | {"waste": _waste(shards, ordered, packed)}
+    stats = _stats(content, planned, config) | _waste(shards, ordered, packed)
     stats["tokens_by_source"] = {version.partition: version.stats["tokens"] for version in token_shards.versions}
     stats["histograms"] = added(version.stats["histograms"] for version in token_shards.versions)
     return Draft(parts, stats | told | facts)
@@ -254,16 +255,17 @@ def _packed_entry(shard: TokenShard, ordered: Result, packed: Result) -> dict[st
 
 def _waste(
     shards: Sequence[TokenShard], ordered: Sequence[Result], packed: Sequence[Result]
-) -> dict[str, dict[str, float]]:
-    """What packing wastes of one epoch, by group: nothing to tell where documents are concatenated."""
-    waste: dict[str, dict[str, float]] = {}
+) -> dict[str, dict[str, Any]]:
+    """What packing wastes of one epoch, by group, and of what is held out, for a group may have any name; nothing to
+    tell where documents are concatenated."""
+    groups: dict[str, Counter[str]] = {}
+    held: Counter[str] = Counter()
     for shard, order_made, packs in zip(shards, ordered, packed, strict=False):
-        for name, told in zip([*order_made.stats["groups"], None], packs.stats["runs"], strict=True):
-            side = "validation split" if name is None else _named(shard, name)
-            group = waste.setdefault(side, dict.fromkeys(told, 0))
-            for what, count in told.items():
-                group[what] += count
-    return waste
+        *runs, validation = packs.stats["runs"]
+        held.update(validation)
+        for name, told in zip(order_made.stats["groups"], runs, strict=True):
+            groups.setdefault(_named(shard, name), Counter()).update(told)
+    return {"waste": {name: dict(told) for name, told in groups.items()}, "validation_waste": dict(held)}
 
 
 def _stats(content: Mapping[str, Any], planned: list[dict[str, Any]], config: BlendParams) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Whether the ids of a fast engine can be trusted for a tokenizer is found out in 
 import functools
 import json
 import os
+import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from pipelines.tokens.encode import Encoder, library_threads, ready
 
 REFERENCE = "tokenizers"
 FAST = "fastokens"
+
+PUTS_A_SPACE = re.compile(r'"(?:Prepend|Metaspace)"|"add_prefix_space"\s*:\s*true')
+"""What a tokenizer.json that puts a space before a text has in it."""
 
 
 class EngineFailed(RuntimeError):
@@ -105,7 +109,7 @@ def continuing_definition(definition: str) -> str | None:
     Llama's tokenizer begins a text with one (normalizer Prepend, or pre-tokenizer Metaspace), GPT-2's may
     (add_prefix_space): the later pieces of a document must not get another.
     """
-    if not any(word in definition for word in ("Prepend", "Metaspace", "add_prefix_space")):
+    if not PUTS_A_SPACE.search(definition):
         return None  # without looking at a vocabulary of megabytes
     config = json.loads(definition)
     bare = config | {name: _without_prefix(config.get(name)) for name in ("normalizer", "pre_tokenizer")}

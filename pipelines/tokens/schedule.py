@@ -16,29 +16,32 @@ BLOCK = 512
 
 LONGEST_ROUND = 1 << 22
 """Samples of which the order is worked out when training begins, in a fraction of a second: more are made of equal
-rounds, so that sample 10⁹ is found as soon as the first one."""
+rounds, and of what does not go into them, evenly between; so sample 10⁹ is found as soon as the first one."""
 
 
 class GroupSchedule:
     """The order in which groups give their samples.
 
-    samples: how many each group gives, in all: what was asked for, or up to `rounds` - 1 fewer where there are several
-    rounds (one for every 4,194,304 samples, all alike): less than 0.00003 % of the whole. Finding any index costs at
-    most one block; walking on costs nothing more. Memory: 8 bytes per group for every 512 samples of a round.
+    samples: how many each group gives, in all. Up to 4,194,304 samples are one round, in which shares are exact to
+    within one sample. More are several rounds, all alike; the samples that do not go into them, fewer of a group than
+    there are rounds, have a schedule of their own, and are spread evenly over the whole: shares are exact to within
+    three samples then. Finding any index costs at most a block of either; walking on costs nothing more. Memory: 8
+    bytes per group for every 512 samples of a round.
     """
 
-    def __init__(self, wanted: Sequence[int]) -> None:
-        """wanted: samples of each group. Raises `ValueError` for negative counts."""
-        if any(count < 0 for count in wanted):
-            raise ValueError(f"a group cannot give fewer than 0 samples: {list(wanted)}")
-        self.rounds = max(1, -(-sum(wanted) // LONGEST_ROUND))
-        self.samples = [count // self.rounds * self.rounds for count in wanted]
-        self.total = sum(self.samples)
-        self._round = np.array([count // self.rounds for count in wanted], np.int64)
+    def __init__(self, samples: Sequence[int]) -> None:
+        """Raises `ValueError` for negative counts."""
+        if any(count < 0 for count in samples):
+            raise ValueError(f"a group cannot give fewer than 0 samples: {list(samples)}")
+        self.samples = list(samples)
+        self.total = sum(samples)
+        self.rounds = max(1, -(-self.total // LONGEST_ROUND))
+        self._others = GroupSchedule([count % self.rounds for count in samples]) if self.rounds > 1 else None
+        self._round = np.array([count // self.rounds for count in samples], np.int64)
         self._round_samples = int(self._round.sum())
         blocks = -(-self._round_samples // BLOCK)
-        self._states = np.zeros((blocks, len(wanted)), np.int64)
-        given = np.zeros(len(wanted), np.int64)
+        self._states = np.zeros((blocks, len(samples)), np.int64)
+        given = np.zeros(len(samples), np.int64)
         groups, ordinals = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
         for block in range(blocks):
             self._states[block] = given
@@ -50,9 +53,18 @@ class GroupSchedule:
         return self.total
 
     def locate(self, index: int) -> tuple[int, int]:
-        """(group, which of its samples) at a place in the schedule. Raises `IndexError` outside it."""
+        """(group, which of its samples) at a place in the schedule; those of no round are a group's last ones.
+
+        Raises `IndexError` outside it.
+        """
         if not 0 <= index < self.total:
             raise IndexError(f"sample {index} of {self.total}")
+        if self._others is not None:
+            before, after = (place * self._others.total // self.total for place in (index, index + 1))
+            if after > before:
+                group, ordinal = self._others.locate(before)
+                return group, self.rounds * int(self._round[group]) + ordinal
+            index -= before
         rounds, place = divmod(index, self._round_samples)
         block, step = divmod(place, BLOCK)
         visited, groups, ordinals = self._visited

@@ -69,13 +69,16 @@ def test_packed_samples_have_their_padding_told_by_group() -> None:
         "web": {"samples": 10, "pieces": 30, "padding_tokens": 11, "documents_cut": 1, "documents_left_out": 0},
         "books": {"samples": 1, "pieces": 2, "padding_tokens": 0, "documents_cut": 0, "documents_left_out": 4},
     }
-    told = mixture_metadata({**planned(web=50_000, books=5_000), "waste": waste}, {"sequence_length": 10})
+    held = {"samples": 2, "pieces": 5, "padding_tokens": 4, "documents_cut": 0, "documents_left_out": 0}
+    stats = {**planned(web=50_000, books=5_000), "waste": waste, "validation_waste": held}
+    told = mixture_metadata(stats, {"sequence_length": 10})
 
     assert rows(told["padding of packed samples"]) == [
         ("web", "10", "11", "10.0 %", "1", "0"),
         ("books", "1", "0", "0 %", "0", "4"),
+        ("(held out for validation)", "2", "4", "18.2 %", "0", "0"),
     ]
-    assert told["mixture/padding_share"] == dg.FloatMetadataValue(11 / 121)
+    assert told["mixture/padding_share"] == dg.FloatMetadataValue(15 / 143)
 
 
 def test_what_stands_in_these_tables_is_not_told_again() -> None:

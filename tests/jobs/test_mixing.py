@@ -103,6 +103,7 @@ def test_other_shares_tokenize_nothing_and_order_nothing(mixer: Mixer) -> None:
     assert mixer.run(mixture=asked).made == {}
 
 
+@pytest.mark.slow  # the same of its parts: test_plan.py, test_stage.py
 def test_what_cannot_be_had_is_planned_told_and_refused_if_that_is_asked_for(mixer: Mixer) -> None:
     asked = {"shares": {"books": 0.01, "web": 0.99}, "token_budget": 10**6}
 
@@ -120,6 +121,7 @@ def test_a_language_that_no_document_is_in_is_refused_with_those_that_there_are(
     assert "mixture.shares names 'english', which is not a language of the documents; there are: en" in run.told
 
 
+@pytest.mark.slow  # the same of its parts: test_blend.py, test_tokenizer.py
 def test_a_further_source_is_tokenized_alone_and_languages_have_their_shares(mixer: Mixer, tmp_path: Path) -> None:
     (mixer.folder / "tales").mkdir()
     records = [{"id": f"t{number}", "text": german(number)} for number in range(12)]

@@ -288,7 +288,7 @@ def test_a_small_corpus_has_a_validation_document(store, engine, tokenizer, tmp_
 def test_packing_tells_what_it_wastes(store, engine, tokenizer, tmp_path):
     made, shards = make(store, tokenizer, engine, SOURCES, packing="best_fit", sequence_length=16, validation_share=0.1)
     waste = made.version.stats["waste"]
-    assert waste.keys() == {"web", "books", "validation split"}
+    assert waste.keys() == {"web", "books"}
     data = BlendDataset(laid_out(made, shards, tmp_path / "c"), "train", 16)
     for name in SOURCES:
         samples = [data.read(index) for index in range(len(data)) if data.group(index) == name]
@@ -297,6 +297,23 @@ def test_packing_tells_what_it_wastes(store, engine, tokenizer, tmp_path):
         assert waste[name]["pieces"] == sum(len(sample.starts) for sample in samples)
     assert waste["web"]["documents_cut"] == 0
     assert waste["web"]["documents_cut_if_concatenated"] > 0
+
+
+def test_a_group_may_have_any_name_also_that_of_the_split(store, engine, tokenizer, tmp_path):
+    # Given groups such as a field of the metadata may make
+    names = ("validation", "unknown", "ä/✓")
+    some = [(f"{name}{i}", f"{name} the cat sat on the mat {i}") for name in names for i in range(30)]
+    data = in_languages(store, {"web": [some]})
+    shards = tokenized(data, tokenizer, engine)
+    made = blended(data, shards, engine, MixtureParams(by="language"), packing="best_fit", sequence_length=16,
+                   validation_share=0.2)  # fmt: skip
+    folder = laid_out(made, shards, tmp_path / "c")
+    train, held = (BlendDataset(folder, split, 16) for split in ("train", "validation"))
+    stats = made.version.stats
+    assert {name: told["samples"] for name, told in stats["waste"].items()} == train.samples
+    assert {"validation": stats["validation_waste"]["samples"]} == held.samples
+    assert train.samples.keys() == set(names)
+    assert stats["validation_documents"] > 0
 
 
 def test_a_packing_length_stands_where_it_is_needed_and_only_there():

@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.tokens import schedule
 from pipelines.tokens.schedule import BLOCK, LONGEST_ROUND, GroupSchedule
 
 
 def order(samples):
-    schedule = GroupSchedule(samples)
-    return [schedule.locate(index) for index in range(len(schedule))]
+    found = GroupSchedule(samples)
+    return [found.locate(index) for index in range(len(found))]
 
 
 def test_two_groups_in_a_ratio_of_two_to_one():
@@ -35,9 +36,9 @@ def test_every_prefix_keeps_the_shares_to_within_one_sample(samples):
 def test_any_index_can_be_asked_for_in_any_order():
     samples = [3 * BLOCK, 1, 977]
     walked = order(samples)
-    schedule = GroupSchedule(samples)
-    for index in [len(schedule) - 1, 0, 2 * BLOCK, BLOCK - 1, BLOCK, len(schedule) // 2]:
-        assert schedule.locate(index) == walked[index]
+    found = GroupSchedule(samples)
+    for index in [len(found) - 1, 0, 2 * BLOCK, BLOCK - 1, BLOCK, len(found) // 2]:
+        assert found.locate(index) == walked[index]
 
 
 def test_outside_is_an_index_error_and_no_samples_are_fine():
@@ -47,21 +48,27 @@ def test_outside_is_an_index_error_and_no_samples_are_fine():
             GroupSchedule([3]).locate(index)
 
 
-def test_more_than_a_round_are_equal_rounds_found_as_soon_as_the_first():
-    schedule = GroupSchedule([600_000_000, 200_000_001, 199_999_999, 5])
-    assert schedule.rounds == -(-1_000_000_005 // LONGEST_ROUND)
-    assert len(schedule) == sum(schedule.samples)
-    wanted = (600_000_000, 200_000_001, 199_999_999, 5)
-    assert all(0 <= a - b < schedule.rounds for a, b in zip(wanted, schedule.samples, strict=True))
-    assert len(schedule._states) * BLOCK < LONGEST_ROUND + BLOCK
-    size = len(schedule) // schedule.rounds
-    for index in (0, 12_345, size - 1):
-        (group, ordinal), (later, further) = schedule.locate(index), schedule.locate(index + 200 * size)
-        assert group == later
-        assert further - ordinal == 200 * schedule.samples[group] // schedule.rounds
-    # and where the last sample is given, all are
-    group, ordinal = schedule.locate(len(schedule) - 1)
-    assert ordinal == schedule.samples[group] - 1
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=8), st.integers(50, 1000))
+def test_several_rounds_lose_no_sample_and_keep_the_shares_to_within_three(samples, longest):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "LONGEST_ROUND", longest)
+        found = order(samples)
+    given_so_far = np.zeros(len(samples), int)
+    for index, (group, _) in enumerate(found):
+        given_so_far[group] += 1
+        assert (abs(given_so_far * len(found) - (index + 1) * np.array(samples)) < 3 * len(found)).all()
+    assert sorted(found) == [(group, ordinal) for group, count in enumerate(samples) for ordinal in range(count)]
+
+
+def test_of_ten_to_the_nine_samples_any_is_found_and_the_smallest_group_has_its_own():
+    samples = [600_000_000, 200_000_001, 199_999_999, 5]
+    found = GroupSchedule(samples)
+    assert found.samples == samples
+    assert len(found._states) * BLOCK < LONGEST_ROUND + BLOCK
+    outside = sum(count % found.rounds for count in samples)  # of all rounds, evenly spread
+    places = [-(-len(found) * (number + 1) // outside) - 1 for number in range(outside)]
+    assert [found.locate(place) for place in places if found.locate(place)[0] == 3] == [(3, k) for k in range(5)]
 
 
 def test_counts_that_cannot_be_are_refused():
