@@ -1,6 +1,7 @@
 """The guard before a fast engine: are its ids those of `tokenizers`? For a tokenizer, and for a shard of documents.
 
-A tokenizer is looked at once, by a task of its own, on the hostile texts. Then a few texts of every shard are.
+A tokenizer is looked at once, by a task of its own, on the hostile texts. Then a few texts of every shard are. What is
+found in one shard holds for the tokenizer: it is noted, and no other source is encoded by the engine from then on.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.engines.local import Engine
-from pipelines.engines.task import Inputs, Made, Stats, Task
+from pipelines.engines.task import Inputs, Made, Result, Stats, Task
 from pipelines.tokens.encode import Encoder
 from pipelines.tokens.engines import FAST, REFERENCE, EngineFailed, TokenizersEncoder, engine_version, opened, reference
 from pipelines.tokens.hostile import hostile_texts
@@ -54,8 +55,9 @@ def choose(config: TokenizeParams, tokenizer_object: str, engine: Engine) -> Cho
         return Choice(REFERENCE, "tokenize.engine says so")
     if engine_version(FAST) is None:
         return fallen_back(config, f"{FAST} is not installed")
-    key = {"engine": FAST, FAST: engine_version(FAST), REFERENCE: engine_version(REFERENCE)}
-    task = Task(run_guard, "tokens.parity", VERSION, key, broadcast=(tokenizer_object,))
+    if noted := Result.load(engine.store, _note(tokenizer_object).key):
+        return fallen_back(config, noted.stats["difference"], differs=True)
+    task = Task(run_guard, "tokens.parity", VERSION, _engines(), broadcast=(tokenizer_object,))
     found = engine.run(task).stats
     if why := found["refused"] or found["difference"]:
         return fallen_back(config, why, differs=found["difference"] is not None)
@@ -67,6 +69,24 @@ def fallen_back(config: TokenizeParams, why: str, *, differs: bool = False) -> C
     if config.engine == FAST:
         raise ValueError(f"tokenize.engine is {FAST}, but {why}; set it to auto or {REFERENCE}")
     return Choice(REFERENCE, why, differs)
+
+
+def distrust(tokenizer_object: str, why: str, engine: Engine) -> None:
+    """Note a difference that was found in a shard: the fast engine encodes nothing more with this tokenizer."""
+    engine.run(_note(tokenizer_object, why))
+
+
+def _note(tokenizer_object: str, why: str = "") -> Task:
+    return Task(run_note, "tokens.parity.note", VERSION, _engines(), broadcast=(tokenizer_object,), payload=why)
+
+
+def _engines() -> dict[str, Any]:
+    return {"engine": FAST, FAST: engine_version(FAST), REFERENCE: engine_version(REFERENCE)}
+
+
+def run_note(inputs: Inputs, why: str) -> Iterable[Made]:
+    """What was found, in words; the first finding stands."""
+    yield Stats({"difference": why})
 
 
 def run_guard(inputs: Inputs, _: None) -> Iterable[Made]:

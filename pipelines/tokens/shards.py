@@ -23,7 +23,7 @@ from pipelines.tokens.boundaries import Boundaries, boundaries, cut, surrounded
 from pipelines.tokens.encode import encode, texts
 from pipelines.tokens.engines import FAST, EngineFailed, engine_version, opened, reference
 from pipelines.tokens.indexed import index_bytes
-from pipelines.tokens.parity import Choice, choose, fallen_back, first_difference, sample
+from pipelines.tokens.parity import Choice, choose, distrust, fallen_back, first_difference, sample
 from pipelines.tokens.tokenize_params import TokenizeParams
 
 VERSION = 3
@@ -63,7 +63,8 @@ def tokenize(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizePa
     token gives neither. Memory: a batch of text and its ids per worker.
 
     A fast engine is used as long as its ids are those of `tokenizers`, for the tokenizer and for a sample of every
-    shard. One difference, and no shard is taken from it: all are encoded by `tokenizers`.
+    shard. One difference, and no shard is taken from it: all are encoded by `tokenizers`, and so is every other source
+    from then on.
     """
     files = {shard.name: shard.object for shard in tokenizer.shards("tokenizer")}
     for name in ("tokenizer.json", "tokenizer_config.json"):
@@ -93,7 +94,9 @@ def tokenize(filtered_documents: Dataset, tokenizer: Dataset, config: TokenizePa
 
     results = encoded(choice)
     if different := [result.stats["difference"] for result in results if "difference" in result.stats]:
-        choice = fallen_back(config, f"{different[0]} in {filtered_documents.versions[0].name}", differs=True)
+        why = f"{different[0]} in {filtered_documents.versions[0].name}"
+        distrust(files["tokenizer.json"], why, engine)
+        choice = fallen_back(config, why, differs=True)
         results = encoded(choice)
     parts = join_parts([result.parts for result in results])
     totals = {

@@ -96,6 +96,21 @@ def test_other_ids_in_one_shard_and_no_shard_is_taken_from_the_engine(store, eng
     assert {name for name, _ in store.objects()} == held  # no wrong id was ever stored: the other shards are the same
 
 
+def test_what_one_source_finds_holds_for_all_others_with_this_tokenizer(store, engine, wrong):
+    tokenizer, other = dataset_like(store, "neox"), dataset_like(store, "llama3")
+    good = documents(store, {"books": [{"a": "to be", "b": "or not"}]})
+    assert "attention" not in tokenize(good, tokenizer, TokenizeParams(), engine).stats
+    wrong("wrong")
+    found = run(store, tokenizer, engine)
+
+    told = tokenize(good, tokenizer, TokenizeParams(), engine).stats
+
+    assert told["engine"].startswith("tokenizers ")
+    assert told["attention"] == found.stats["attention"]
+    assert "'to be wrong' in filtered_documents[web]" in told["engine_because"]
+    assert tokenize(good, other, TokenizeParams(), engine).stats["engine"].startswith("fastokens ")
+
+
 def test_an_engine_that_fails_in_the_middle_is_not_used(store, engine, monkeypatch):
     tokenizer = dataset_like(store, "neox")
     right = FastokensEncoder.encode
