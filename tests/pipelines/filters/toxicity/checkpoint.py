@@ -9,6 +9,7 @@ import csv
 import functools
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,15 +143,12 @@ def train(folder: Path, labelled: Labelled, *, hidden: int, epochs: int, longest
 def untrained_bert(
     folder: Path, texts: Sequence[str], *, hidden: int, layers: int, vocabulary: int, classes: int = len(CLASSES)
 ) -> tuple[Any, Any]:
-    """(model, tokenizer): BERT with random weights, and WordPiece learned from the texts. vocabulary: its size, at
-    most."""
+    """(model, tokenizer): BERT with random weights, and WordPiece that knows the words of the texts. vocabulary: its
+    size, at most."""
     import torch
-    from tokenizers import BertWordPieceTokenizer
     from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
-    pieces = BertWordPieceTokenizer(lowercase=True)
-    pieces.train_from_iterator(texts, vocab_size=vocabulary, show_progress=False)
-    pieces.save_model(str(folder))
+    (folder / "vocab.txt").write_text("\n".join(word_pieces(texts)[:vocabulary]) + "\n", encoding="utf-8")
     tokenizer = BertTokenizer(str(folder / "vocab.txt"), model_max_length=512)
     config = BertConfig(
         vocab_size=len(tokenizer),
@@ -163,6 +161,19 @@ def untrained_bert(
     )
     torch.manual_seed(7)
     return BertForSequenceClassification(config), tokenizer
+
+
+def word_pieces(texts: Sequence[str]) -> list[str]:
+    """BERT's special tokens, the letters, and the words, most frequent first. Not learned by the library's trainer,
+    which decides ties anew in every run: the same texts have to make the same model."""
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    normal, cut = BertNormalizer(lowercase=True), BertPreTokenizer()
+    words = Counter(word for text in texts for word, _ in cut.pre_tokenize_str(normal.normalize_str(text)))
+    letters = sorted(set("".join(words)))
+    common = sorted((word for word in words if len(word) > 1), key=lambda word: (-words[word], word))
+    return ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), *common]
 
 
 def write(
