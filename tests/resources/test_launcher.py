@@ -166,11 +166,12 @@ def test_a_trainer_that_refuses_is_quoted(corpus, tmp_path):
 def test_an_unexpected_end_quotes_the_log(corpus, tmp_path):
     # Given data that contradicts the blend: an error that the training itself does not put into words
     work = corpus.work(tmp_path / "work")
-    index = next(work.data.glob("*.order"))
-    index.unlink()
-    with pytest.raises(
-        TrainerFailed, match=rf"TokenFileError: .*{index.name}(.|\n)*Its last words:(.|\n)*line \d+, in pretrain"
-    ):
+    path = work.data / "blend.json"
+    content = json.loads(path.read_text())
+    del content["packing"]
+    path.unlink()  # a link into the store
+    path.write_text(json.dumps(content))
+    with pytest.raises(TrainerFailed, match=r"KeyError: 'packing'(.|\n)*Its last words:(.|\n)*line \d+, in pretrain"):
         Launcher().launch(work.root, lambda event: None)
 
 
