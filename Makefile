@@ -11,7 +11,7 @@ demo: .venv/demo  ## run the main job on real input and show what it cost
 	@$(BIN)/corpusmill run --profile config/demo.yaml
 
 test: .venv/dev  ## the tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that kill processes for minutes, or need a server
 	@$(BIN)/python -m pytest -m slow --durations=20
@@ -27,7 +27,7 @@ lint: .venv/dev  ## style, types, floors
 	@$(BIN)/lint-imports
 
 bench: .venv/dev  ## every benchmark, briefly
-	@for name in dedup cleaning scoring tokens metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
+	@for name in dedup cleaning scoring neural toxicity tokens metering; do $(BIN)/python -m benchmarks.$$name --quick || exit 1; done
 
 clean:  ## forget everything that was made and installed
 	rm -rf var .venv
@@ -39,5 +39,6 @@ clean:  ## forget everything that was made and installed
 	@touch $@
 
 .venv/dev: .venv/demo
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx]"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
 	@touch $@

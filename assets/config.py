@@ -1,6 +1,7 @@
 """A stage's parameters as the typed form of Dagster's launchpad, with the profile's values as defaults."""
 
-from typing import Any, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import dagster as dg
 from pydantic import Field, ValidationError, create_model
@@ -20,7 +21,7 @@ def config_class(values: Params, name: str) -> type[dg.Config]:
             below = config_class(value, f"{name}_{key}")
             fields[key] = (below, Field(default=below(), description=info.description))
         else:
-            fields[key] = (_form_type(info), Field(default=_plain(value), description=_described(info)))
+            fields[key] = (_form_type(info.annotation), Field(default=_plain(value), description=_described(info)))
     return create_model(name, __base__=dg.Config, **fields)
 
 
@@ -35,25 +36,28 @@ def params_from(config: dg.Config, model: type[Model]) -> Model:
         raise dg.Failure(told, allow_retries=False) from None
 
 
-def _form_type(info: FieldInfo) -> Any:
-    """The field's type as Dagster's forms know it: choices are strings there, and checked when they arrive."""
-    annotation = info.annotation
-    choices = get_args(annotation)
-    if get_origin(annotation) is dict and isinstance(choices[1], type) and issubclass(choices[1], Params):
-        return dict[str, dict[str, Any]]  # sections by name: checked when they arrive, too
-    if choices and get_origin(annotation) is not None and all(isinstance(choice, str) for choice in choices):
+def _form_type(annotation: Any) -> Any:
+    """A field's type as Dagster's forms know it: choices are strings there, and sections in lists or by name are
+    mappings; both are checked when they arrive."""
+    kind, inner = get_origin(annotation), get_args(annotation)
+    if kind is Literal and all(isinstance(choice, str) for choice in inner):
         return str
-    return annotation
+    if kind is list:
+        return list[_form_type(inner[0])]
+    if kind is dict:
+        return dict[inner[0], _form_type(inner[1])]
+    if kind in (UnionType, Union):
+        return Union[tuple(_form_type(one) for one in inner)]  # noqa: UP007 - of as many as there are
+    return dict[str, Any] if isinstance(annotation, type) and issubclass(annotation, Params) else annotation
 
 
 def _plain(value: Any) -> Any:
-    """A field's value as forms hold it: sections by name as mappings."""
+    """A field's value as forms hold it: sections in lists and by name as mappings."""
+    if isinstance(value, Params):
+        return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, dict):
-        return {
-            key: one.model_dump(mode="json", exclude_none=True) if isinstance(one, Params) else one
-            for key, one in value.items()
-        }
-    return value
+        return {key: _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def _described(info: FieldInfo) -> str | None:

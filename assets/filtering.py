@@ -3,12 +3,20 @@
 from assets.metered import asset
 from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
-from pipelines.filters import contamination, decide, perplexity, toxicity
-from pipelines.filters.contamination import score_contamination
+from pipelines.filters import decide
+from pipelines.filters.contamination import stage as contamination
+from pipelines.filters.contamination.params import ContaminationParams
+from pipelines.filters.contamination.stage import score_contamination
 from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import score_perplexity, train_perplexity
-from pipelines.filters.toxicity import score_toxicity
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity import likelihood, ngram_folds
+from pipelines.filters.perplexity import stage as perplexity
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
+from pipelines.filters.toxicity import calibration, experts
+from pipelines.filters.toxicity import stage as toxicity
+from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NOTHING_BEYOND, ROWS_BALANCE
 
 
@@ -16,14 +24,14 @@ from pipelines.health import DRIFT, DROPS_SOME, KEEPS_SOME, NOTHING_BEYOND, ROWS
     group="filtering",
     kinds={"sklearn", "parquet"},
     shows="toxicity",
-    stage_versions=[toxicity.VERSION],
+    stage_versions=[toxicity.VERSION, experts.VERSION, calibration.VERSION],
     partitioned_by_source=True,
     checks=[ROWS_BALANCE],
 )
 def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: Engine) -> Draft:
-    """How likely the worst passage of each document is toxic, by a linear screen.
+    """How likely the worst passage of each document is toxic: a cheap screen, and neural models where it is not sure.
 
-    Documents in a language that the screen does not know get no score instead of a low one.
+    Documents in a language that no scorer knows get no score instead of a low one.
     """
     return score_toxicity(unique_documents, config, engine)
 
@@ -32,13 +40,14 @@ def toxicity_scores(unique_documents: Dataset, config: ToxicityParams, engine: E
     group="filtering",
     kinds={"numba"},
     shows="perplexity_model",
-    stage_versions=[perplexity.TRAINING_VERSION, perplexity.SCORING_VERSION],
+    stage_versions=[ngram_folds.TRAINING_VERSION, likelihood.SCORING_VERSION, perplexity.REFERENCE_VERSION],
     narrow={"unique_documents": lambda profile: profile.reference_sources or profile.source_names},
 )
 def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine: Engine) -> Draft:
-    """Two n-gram language models, each trained on one half of the reference sources.
+    """The language model that judges documents, and what it thinks of the reference sources.
 
-    A document is scored by the model of the half that it does not belong to, so no model scores text that it saw.
+    By default two n-gram models, each trained on one half of the reference: a document is scored by the model of the
+    half that it does not belong to, so no model scores text that it saw. A model made elsewhere stays where it is.
     """
     return train_perplexity(unique_documents, config, engine)
 
@@ -47,14 +56,14 @@ def perplexity_model(unique_documents: Dataset, config: PerplexityParams, engine
     group="filtering",
     kinds={"numba", "parquet"},
     shows="perplexity",
-    stage_versions=[perplexity.SCORING_VERSION],
+    stage_versions=[likelihood.SCORING_VERSION],
     partitioned_by_source=True,
     checks=[ROWS_BALANCE],
 )
 def perplexity_scores(
     unique_documents: Dataset, perplexity_model: Dataset, config: PerplexityParams, engine: Engine
 ) -> Draft:
-    """How surprising each document is to the language model of the reference sources."""
+    """How surprising each document is to the language model: perplexity, and bits per byte."""
     return score_perplexity(unique_documents, perplexity_model, config, engine)
 
 
@@ -91,7 +100,8 @@ def filtered_documents(
     config: FilterParams,
     engine: Engine,
 ) -> Draft:
-    """Documents that pass every rule; the part `decisions` says for each document which rule decided, and why.
+    """Documents that pass every rule; the part `decisions` says for each document which rule decided, and why;
+    `buckets`, whether its perplexity lies in the head, the middle or the tail of the reference's.
 
     Scores are read, not made: a changed threshold decides again and scores nothing.
     """

@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import dagster as dg
 
 from assets.costs import cost_metadata
+from assets.explorer import explorer_metadata
 from assets.outcomes import figures_metadata, outcome_metadata
 from assets.savings import savings_metadata
 from assets.values import Metadata, integer, number, table
+from assets.worth import worth_metadata
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import SCHEMAS, Dataset
@@ -50,7 +52,9 @@ def materialization_metadata(
         metadata[key] = integer(shown.rows)
     cost = cost_metadata(account, attempt, version)
     metadata["cost/summary"] = cost["cost/summary"]
-    metadata |= outcome_metadata(version.stats) | savings_metadata(version, account, ledger, made.store)
+    metadata |= outcome_metadata(version.stats) | explorer_metadata(made, ledger, pending)
+    metadata |= worth_metadata(version.stats, prices)
+    metadata |= savings_metadata(version, account, ledger, made.store)
     metadata |= cost | figures_metadata(version.stats)
     pins = [{"asset": asset, "source": partition, "version": pin} for asset, partition, pin in version.inputs]
     metadata["lineage/inputs"] = table(pins) if pins else "none: it was read from its source"

@@ -31,6 +31,7 @@ from pipelines.engines.task import Progress
 from pipelines.health import Check, Unhealthy, refuse_unhealthy
 from pipelines.prices.book import PriceBook, PriceError
 from pipelines.profile import Params
+from pipelines.purchases import JOURNALS
 from pipelines.removals import Removals
 from pipelines.store import StoreError, digest
 from resources.datasets import needs_sources
@@ -153,6 +154,7 @@ class _Step:
         self.params: Params | None = None
         if recipe.params_model:
             self.params = params_from(given["config"], recipe.params_model)
+        given |= recipe.borrowed_from(profile)
         if Removals in recipe.parameters.values():
             given["removals"] = self.meter.ledger.removals()
         self.published: list[Pointer] = []
@@ -212,10 +214,15 @@ class _Step:
         key = dg.AssetKey(recipe.name)
         try:
             with self.meter.attempt(
-                root_run=self.root_run, run=self.run_id, step=recipe.name, asset=recipe.name, partition=partition
+                root_run=self.root_run,
+                run=self.run_id,
+                step=recipe.name,
+                asset=recipe.name,
+                partition=partition,
+                journals=self.engine.store.scratch_path(JOURNALS),
             ) as attempt:
-                engine = self.engine.charged_to(attempt.id)
-                attempt.results, attempt.progress = engine.results, engine.progress
+                engine = self.engine.charged_to(attempt.id, attempt.progress)
+                attempt.results = engine.results
                 source = self.profile.source(partition) if partition else None
                 before = self.meter.ledger.current(recipe.name, partition)
                 last = Version.find(engine.store, before.version) if before else None

@@ -18,7 +18,7 @@ SHARES = {
     "realised_shares": "realised",
 }
 CURVES = {"curve": "train", "validation_curve": "validation"}
-TOLD_ELSEWHERE = {"dropped", "histograms", "samples", "audit", *SHARES, *CURVES}
+TOLD_ELSEWHERE = {"dropped", "histograms", "samples", "audit", "thresholds", "measured", "corpus", *SHARES, *CURVES}
 """Stats that are drawn, or stand in a table of their own, or hold texts."""
 
 WITH_SHARES = {"languages", "unknown_language"}

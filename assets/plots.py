@@ -34,6 +34,9 @@ SERIES = {
 }
 """Colours of series, in the order in which they are drawn; of any other name a series is blue."""
 
+POINTS = (BLUE, ORANGE, "#393", "#a3c", "#a80", GREY)
+"""Colours of points, in the order in which they are given."""
+
 FEWEST_BINS, MOST_POINTS, MOST_ROWS = 8, 40, 20
 FAINT = 0.02
 """Where the highest bar of a series is less than this share of the highest of all, heights are logarithms."""
@@ -135,6 +138,31 @@ def curves(series: Mapping[str, Sequence[Sequence[float]]]) -> str | None:
     axis = _axis({LEFT: "0", LEFT + (RIGHT - LEFT) // 2: _short(end / 2), RIGHT - 14: _short(end)})
     legend = {f"{name} {points[-1][1]:.4g}": _colour(name) for name, points in finite.items()}
     return _svg(BOTTOM + 9, legend, [*parts, *ends, axis])
+
+
+def scatter(points: Mapping[str, tuple[float, float, float, float]]) -> str | None:
+    """Points (x, y, lowest y, highest y) with their intervals, x on a logarithmic scale; None where there is none."""
+    points = {name: point for name, point in points.items() if point[0] > 0 and all(map(math.isfinite, point))}
+    if not points:
+        return None
+    begin = math.floor(math.log10(min(x for x, *_ in points.values())))
+    end = max(math.ceil(math.log10(max(x for x, *_ in points.values()))), begin + 1)
+    low, high = min(least for _, _, least, _ in points.values()), max(most for *_, most in points.values())
+
+    def place(x: float) -> int:
+        return LEFT + 4 + round((RIGHT - LEFT - 24) * (math.log10(x) - begin) / (end - begin))
+
+    def level(y: float) -> int:
+        return BOTTOM - round((BOTTOM - TOP) * (y - low) / (high - low or 1))
+
+    colours = {name: POINTS[number % len(POINTS)] for number, name in enumerate(points)}
+    parts = [
+        f"<path stroke='{colours[name]}' d='M{place(x)} {level(least)}V{level(most)}M{place(x) - 3} {level(y)}h6'/>"
+        for name, (x, y, least, most) in points.items()
+    ]
+    ends = [_text(0, TOP + 3, f"{high:.3g}"), _text(0, BOTTOM, f"{low:.3g}")] if high > low else []
+    axis = _axis({place(10.0**power): _short(10.0**power) for power in range(begin, end + 1)})
+    return _svg(BOTTOM + 9, colours, [*parts, *ends, axis])
 
 
 def _svg(height: int, legend: Mapping[str, str], parts: Iterable[str]) -> str:

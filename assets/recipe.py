@@ -57,6 +57,16 @@ class Recipe:
         return self.parameters.get("config")
 
     @property
+    def borrowed(self) -> dict[str, type[Params]]:
+        """Parameters of other assets that the body is given too, by name."""
+        kinds = {name: kind for name, kind in self.parameters.items() if name != "config" and isinstance(kind, type)}
+        return {name: kind for name, kind in kinds.items() if issubclass(kind, Params) and kind is not Source}
+
+    def borrowed_from(self, profile: Profile) -> dict[str, Params]:
+        """The borrowed parameters as a profile has them."""
+        return {name: profile.section_of(kind) for name, kind in self.borrowed.items()}
+
+    @property
     def code(self) -> str:
         """Version of the code that makes it: the `VERSION`s of its stage's modules."""
         return ".".join(map(str, self.stage_versions))
@@ -71,6 +81,7 @@ class Recipe:
         The sources are whole where it reads them itself, with their paths, else their names in order.
         """
         said: list[Any] = [params.digest if params else None]
+        said += [borrowed.digest for borrowed in self.borrowed_from(profile).values()]
         if Source in self.parameters.values():
             said.append([source.model_dump(mode="json") for source in profile.sources])
         elif not self.partitioned_by_source:
@@ -97,6 +108,7 @@ class Recipe:
         the version that stands now, for a body that builds on it.
         """
         said = params.recorded if params else {}
+        said |= {name: given[name].recorded for name in self.borrowed}
         if source is not None and Source in self.parameters.values():
             said["source"] = source.model_dump(mode="json", exclude={"path"})  # where this machine has it
         arguments: dict[str, Any] = {}

@@ -1,8 +1,9 @@
 """How fast documents are scored: the language model beside kenlm on the same model and text, the toxicity screen beside
-alt-profanity-check on the same comments, and how fast a language model is trained.
+alt-profanity-check on the same comments; and how fast and in how much memory a language model is trained, beside lmplz.
 
-Run `python -m benchmarks.scoring [--quick] [--json]`. The text is `../shared/data`: books, with every eighth word
-replaced by another one so that n-grams don't just repeat. Correctness is tested in tests/pipelines/filters/.
+Run `python -m benchmarks.scoring [--quick] [--json]`, after `python -m benchmarks.peers` built lmplz. The text is
+`../shared/data`: books, with every eighth word replaced by another one so that n-grams don't just repeat. Correctness
+is tested in tests/pipelines/filters/; here, the two trainers' models are compared.
 """
 
 import csv
@@ -16,54 +17,79 @@ from collections.abc import Callable
 from pathlib import Path
 
 import kenlm
+import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import Measurement, main
-from pipelines.filters.arpa import write_arpa
-from pipelines.filters.ngram_model import NgramModel
-from pipelines.filters.ngram_training import NgramTrainer
-from pipelines.filters.screen import extract_screen
+from benchmarks.harness import REPEATS, Measurement, main
+from benchmarks.peers import lmplz
+from pipelines.filters.perplexity.arpa import read_arpa, write_arpa
+from pipelines.filters.perplexity.ngram_model import FILE_NAMES, NgramModel
+from pipelines.filters.perplexity.ngram_training import NgramTrainer
+from pipelines.filters.toxicity.screen import extract_screen
 from pipelines.filters.words import folded_words, language_model_alphabet
 
 DATA = Path(__file__).resolve().parents[1] / "../shared/data"
-TRAINING_TARGET = 0.5
-"""MB per CPU-second: 30 MB in a minute on one core."""
+SORTING_MEGABYTES = 200
+QUICK_SORTING_MEGABYTES = 40
+"""Less than all n-grams of the text take, so that both trainers sort in files."""
+AGREEMENT = 1e-5
+"""Largest difference per word of two models that are the same, natural logarithms."""
 
 
 def measure(quick: bool) -> list[Measurement]:
-    """Training, scoring and screening; CPU seconds of this process, since other work may share the machine."""
+    """Training, scoring and screening; CPU seconds, since other work may share the machine."""
     texts = woven_books(megabytes=6 if quick else 30)
     held_out = pa.array(texts[::10], pa.large_string())
     megabytes = sum(len(text.encode()) for text in texts[::10]) / 1e6
     training = pa.array([text for index, text in enumerate(texts) if index % 10], pa.large_string())
-    training_megabytes = sum(len(text.as_py().encode()) for text in training) / 1e6
-    warm_up = train(pa.array(texts[:3], pa.large_string()))
-    warm_up.score(held_out[:3], 10**9)
-
-    trained: list[NgramModel] = []
-    training_seconds = cpu_seconds(lambda: trained.append(train(training)))
-    found = [
-        Measurement(
-            f"training, 5-grams, {training_megabytes:.0f} MB",
-            "our target",
-            training_megabytes / training_seconds,
-            TRAINING_TARGET,
-            "MB/CPU s",
-            1.0,
-        )
-    ]
-    ours, theirs = scoring_seconds(trained[0], held_out)
+    train(pa.array(texts[:3], pa.large_string())).score(held_out[:3], 10**9)
+    found = training_beside_lmplz(training, held_out, quick)
+    ours, theirs = scoring_seconds(train(training), held_out)
     found.append(
         Measurement("perplexity, 5-grams", "kenlm on cut words", megabytes / ours, megabytes / theirs, "MB/CPU s", 1.0)
     )
-    comments = tweets(5000 if quick else 24_783)
-    for name, batch in (("comments", comments), ("books", [text for text in texts if len(text) > 500][:500])):
+    short = tweets(5000 if quick else 24_783)
+    comments = [" ".join(short[at : at + 4])[:300] for at in range(0, len(short), 4)]
+    books = [text for text in texts if len(text) > 500][:500]
+    for name, batch in (("tweets", short), ("comments of 300 characters", comments), ("books", books)):
         ours, theirs = screening_seconds(batch)
         peer = "profanity_check.predict_prob"
         found.append(
             Measurement(f"toxicity, {name}", peer, len(batch) / ours, len(batch) / theirs, "documents/CPU s", 4.0)
         )
     return found
+
+
+def training_beside_lmplz(texts: pa.Array, held_out: pa.Array, quick: bool) -> list[Measurement]:
+    """CPU seconds and peak memory, both with the same memory for sorting, on a file of cut and folded words."""
+    if not lmplz.PROGRAM.exists():
+        print(f"training is left out: build {lmplz.NAME} with python -m benchmarks.peers", file=sys.stderr)
+        return []
+    sorting = QUICK_SORTING_MEGABYTES if quick else SORTING_MEGABYTES
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text, arpa = folder / "text", folder / "model.arpa"
+        text.write_text("\n".join(cut_texts(texts)) + "\n", encoding="utf-8")
+        megabytes = text.stat().st_size / 1e6
+        runs = [
+            (lmplz.ours(text, folder, sorting), lmplz.theirs(text, arpa, sorting))
+            for _ in range(1 if quick else REPEATS)
+        ]
+        agree(NgramModel.open([folder / file for file in FILE_NAMES]), read_arpa(arpa, "folded"), held_out)
+    rates = [statistics.median(megabytes / run[side].cpu_seconds for run in runs) for side in (0, 1)]
+    peaks = [statistics.median(run[side].megabytes for run in runs) for side in (0, 1)]
+    title = f"5-grams, {megabytes:.0f} MB, {sorting} MB for sorting"
+    return [
+        Measurement(f"training, {title}", lmplz.NAME, *rates, "MB/CPU s", 1.0),
+        Measurement(f"training, peak memory, {title}", lmplz.NAME, *peaks, "MB", 1.0, lower_is_better=True),
+    ]
+
+
+def agree(ours: NgramModel, theirs: NgramModel, texts: pa.Array) -> None:
+    """Stop where two models of the same text differ."""
+    (one, tokens), (other, _) = (model.score(texts, 10**9) for model in (ours, theirs))
+    if (worst := float(np.abs((one - other) / np.maximum(tokens, 1)).max())) > AGREEMENT:
+        raise SystemExit(f"our model and that of {lmplz.NAME} differ by {worst} per word")
 
 
 def train(texts: pa.Array) -> NgramModel:
@@ -75,7 +101,7 @@ def train(texts: pa.Array) -> NgramModel:
 
 def scoring_seconds(model: NgramModel, texts: pa.Array) -> tuple[float, float]:
     """CPU seconds of ours, from raw text, and of kenlm, from words that were cut and folded for it beforehand."""
-    cut = [" ".join(folded_words(text.as_py().encode(), language_model_alphabet())) for text in texts]
+    cut = cut_texts(texts)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.arpa"
         write_arpa(model, path)
@@ -84,6 +110,11 @@ def scoring_seconds(model: NgramModel, texts: pa.Array) -> tuple[float, float]:
         lambda: model.score(texts, 10**9),
         lambda: [theirs.score(text, bos=True, eos=False) for text in cut],
     )
+
+
+def cut_texts(texts: pa.Array) -> list[str]:
+    """The texts as words that are cut and folded, with a space between them."""
+    return [" ".join(folded_words(text.as_py().encode(), language_model_alphabet())) for text in texts]
 
 
 def screening_seconds(texts: list[str]) -> tuple[float, float]:

@@ -1,11 +1,11 @@
 """Definitions for a profile: every asset, the jobs, and what they are given. Tests build their own from here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from assets import cleaning, deduplication, filtering, ingestion, mixing, tokenization, training
+from assets import cleaning, comparison, deduplication, filtering, ingestion, mixing, tokenization, training
 from assets.metered import MeteredAsset, refuse_unmetered
 from jobs.schedules import build_jobs, build_schedules
 from jobs.sensors import build_sensors
@@ -37,20 +37,31 @@ ASSETS: tuple[MeteredAsset, ...] = (
     mixing.training_blend,
     training.pretrained_model,
 )
-"""Every asset, in the order in which data flows."""
+"""Every asset that each profile has, in the order in which data flows."""
+
+ON_REQUEST: tuple[tuple[MeteredAsset, Callable[[Profile], bool]], ...] = (
+    (comparison.filter_benchmark, lambda profile: profile.filter_benchmark.sample.path is not None),
+)
+"""Assets that a profile has only where it asks for them: a step that has nothing to do costs its start."""
+
+
+def assets_of(profile: Profile) -> tuple[MeteredAsset, ...]:
+    """The assets of a profile, each after those that it reads."""
+    return (*ASSETS, *(declared for declared, wanted in ON_REQUEST if wanted(profile)))
 
 
 def build_definitions(profile: Profile, extra_assets: Sequence[Any] = (), **resources: Any) -> dg.Definitions:
     """The definitions of a profile. resources: replacements, by name. Raises `ValueError` for an unmetered asset."""
     sources = dg.StaticPartitionsDefinition(profile.source_names)
-    assets = [*(declared.build(profile, sources) for declared in ASSETS), *extra_assets]
+    declared_assets = assets_of(profile)
+    assets = [*(declared.build(profile, sources) for declared in declared_assets), *extra_assets]
     refuse_unmetered(assets)
     jobs = build_jobs()
     return dg.Definitions(
         assets=assets,
         jobs=list(jobs.values()),
         schedules=build_schedules(profile, jobs, full_range(profile)),
-        sensors=build_sensors(profile, jobs["corpus_job"], full_range(profile), [declared.name for declared in ASSETS]),
+        sensors=build_sensors(profile, jobs["corpus_job"], full_range(profile), [a.name for a in declared_assets]),
         resources={**build_resources(profile), **resources},
         executor=metered_executor(profile.ledger_url, profile.prices_path),
     )

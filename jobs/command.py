@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from sqlalchemy.exc import DBAPIError
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     reproduce = commands.add_parser("reproduce", help="what a version was made from and with")
     reproduce.add_argument("dataset", metavar="DATASET[@VERSION]", help="'asset' or 'asset[source]'; default: current")
     reproduce.add_argument("--verify", action="store_true", help="make it and all upstream again and compare")
+    reproduce.add_argument("--pay", action="store_true", help="with --verify: pay again for what it has to buy")
     reproduce.add_argument("--write", type=Path, metavar="FOLDER", help="write requirements.txt and profile.yaml there")
     reproduce.set_defaults(command=_reproduce)
 
@@ -92,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     rejects.set_defaults(command=_rejects)
 
+    review = commands.add_parser("review", help="documents for people to label, and what their labels say of a score")
+    _review_parsers(review.add_subparsers(required=True, metavar="ACTION"))
+
     forget = commands.add_parser("forget", help="leave documents out of every later version; a dry run unless --yes")
     for kind, metavar, meaning in (
         ("document", "ID", "the document with this id"),
@@ -113,11 +118,41 @@ def _parser() -> argparse.ArgumentParser:
     gc.set_defaults(command=_gc)
 
     for command in (run, cost, impact, explain, forget, gc, reproduce, rejects):
-        command.add_argument(
-            "--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's"
-        )
-        command.add_argument("--json", action="store_true", help="print JSON instead of text")
+        _common(command)
     return parser
+
+
+def _common(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--profile", metavar="FILE", help="the profile; default: $CORPUSMILL_PROFILE, else the demo's")
+    command.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _review_parsers(actions: argparse._SubParsersAction) -> None:
+    export = actions.add_parser("export", help="draw documents, equally many of every bin of a score, into a CSV file")
+    export.add_argument("file", type=Path, metavar="FILE", help="the new file; FILE.sample.json is written beside it")
+    export.add_argument("--score", choices=["toxicity", "perplexity"], default="toxicity", help="default: toxicity")
+    export.add_argument("--per-bin", type=_positive, default=20, metavar="N", help="documents of a bin; default: 20")
+    export.add_argument(
+        "--annotators", default="1", metavar="A,B", help="who labels, a column each, separated by commas; default: 1"
+    )
+    export.add_argument(
+        "--characters", type=_positive, default=5000, metavar="N", help="shown of a text, up to 32000; default: 5000"
+    )
+    export.set_defaults(command=_review_export)
+
+    read = actions.add_parser("import", help="agreement and quality, from files with labels")
+    read.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="the labelled file, or every annotator's copy"
+    )
+    read.add_argument(
+        "--sample", type=Path, metavar="FILE", help="what was exported beside it; default: beside the first"
+    )
+    read.add_argument("--hours", type=_amount, metavar="H", help="person-hours that it took, to be noted as a cost")
+    read.add_argument("--usd-per-hour", type=_amount, metavar="USD", help="what one of them costs")
+    read.add_argument("--calibration", type=Path, metavar="FILE", help="write the labelled texts there, as JSON Lines")
+    read.set_defaults(command=_review_import)
+    for action in (export, read):
+        _common(action)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -143,7 +178,7 @@ def _cost(options: argparse.Namespace) -> int:
     if not costs:
         console.print("Nothing has been made yet: start with `corpusmill run`.")
         return 0
-    console.print(cost_table(costs, title="What every dataset cost, US dollars"))
+    console.print(cost_table(costs, title="What every dataset cost, US dollars"), soft_wrap=True)
     console.print(bucket_lines(account))
     return 0
 
@@ -168,7 +203,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
     profile = chosen_profile()
     found = _named(options.dataset, Ledger(profile.ledger_url))
-    return reproduce(options.dataset, found, profile, verify=options.verify, write=options.write, as_json=options.json)
+    how = {"verify": options.verify, "pay": options.pay, "write": options.write}
+    return reproduce(options.dataset, found, profile, **how, as_json=options.json)
 
 
 def _impact(options: argparse.Namespace) -> int:
@@ -201,6 +237,45 @@ def _rejects(options: argparse.Namespace) -> int:
     pointers = _named(options.dataset, ledger) if options.dataset else ledger.all_current()
     how = {"stage": options.stage, "reason": options.reason, "sample": options.sample}
     return rejects(pointers, profile, **how, as_json=options.json)
+
+
+def _review_export(options: argparse.Namespace) -> int:
+    from jobs.review import export
+    from pipelines.filters.review_file import MOST_CHARACTERS
+
+    annotators = [name.strip() for name in options.annotators.split(",") if name.strip()]
+    if not annotators or len(set(annotators)) < len(annotators):
+        raise LedgerError(f"--annotators {options.annotators!r}: give every annotator a name of its own")
+    if options.characters > MOST_CHARACTERS:
+        raise LedgerError(f"--characters {options.characters}: a spreadsheet's cell holds {MOST_CHARACTERS:,}")
+    how = {"score": options.score, "per_bin": options.per_bin, "characters": options.characters}
+    return export(options.file, chosen_profile(), annotators=annotators, **how, as_json=options.json)
+
+
+def _review_import(options: argparse.Namespace) -> int:
+    from jobs.review import Work, import_labels
+
+    if (options.hours is None) != (options.usd_per_hour is None):
+        raise LedgerError("--hours and --usd-per-hour belong together: give both or neither")
+    work = None if options.hours is None else Work(options.hours, options.usd_per_hour)
+    how = {"sample_path": options.sample, "calibration": options.calibration}
+    return import_labels(options.files, chosen_profile(), work=work, **how, as_json=options.json)
+
+
+def _amount(text: str) -> Decimal:
+    try:
+        amount = Decimal(text)
+    except ArithmeticError:
+        amount = Decimal("nan")
+    if not amount.is_finite() or amount <= 0:
+        raise argparse.ArgumentTypeError(f"a number above 0, not {text!r}")
+    return amount
+
+
+def _positive(text: str) -> int:
+    if _count(text) == 0:
+        raise argparse.ArgumentTypeError("a whole number from 1 on, not 0")
+    return int(text)
 
 
 def _count(text: str) -> int:

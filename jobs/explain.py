@@ -216,12 +216,16 @@ def _score_lines(fate: Fate) -> Iterator[str]:
         passes = f" (passes {' and '.join(limits)})" if limits else ""
         if score[name] is None:
             yield f"{name.capitalize()}: no score" + (
-                ", language unknown to the screen." if name == "toxicity" else "."
+                ", language unknown to its scorers." if name == "toxicity" else "."
             )
         elif fate.language not in score.get("languages", [fate.language]):
-            yield f"Perplexity: {_number(score[name])}, not judged: the model has not learned this language."
+            said = f"{_number(score[name])}, {_number(score['bits_per_byte'])} bits per byte"
+            yield f"Perplexity: {said}, not judged: the model has not learned this language."
         else:
             more = f", over {score['tokens']:,} tokens" if "tokens" in score else ""
+            more = f", {_number(score['bits_per_byte'])} bits per byte{more}" if "bits_per_byte" in score else more
+            more += f", bucket '{score['bucket']}'" if score.get("bucket") else ""
+            more = f", by the scorer '{score['scorer']}'" if score.get("scorer") else more
             if score.get("hits"):
                 example = f"{score['evaluation_set']}#{score['example']}"
                 passages = "passage" if score["hits"] == 1 else "passages"

@@ -245,8 +245,8 @@ def _scores(place: Place, filtered: Version | None, corpus: Corpus) -> dict[str,
     limits = filtered.stats["limits"] if filtered else {}
     told: dict[str, dict[str, Any]] = {}
     for asset, part, columns in (
-        ("toxicity_scores", "toxicity", ["toxicity"]),
-        ("perplexity_scores", "perplexity", ["perplexity", "tokens"]),
+        ("toxicity_scores", "toxicity", ["toxicity", "scorer"]),
+        ("perplexity_scores", "perplexity", ["perplexity", "bits_per_byte", "tokens"]),
         ("contamination_scores", "contamination", ["contamination", "hits", "evaluation_set", "example"]),
     ):
         # of a version older than these scores, what is known of the document today
@@ -259,6 +259,8 @@ def _scores(place: Place, filtered: Version | None, corpus: Corpus) -> dict[str,
             told[part]["version"] = version.id
             if filtered and part == "perplexity":
                 told[part]["languages"] = list(limits["languages"])
+                bucket = corpus.row(filtered, "buckets", place.doc_id, ["bucket"], place.shard)
+                told[part] |= bucket or {}
     return told
 
 

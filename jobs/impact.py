@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from assets.checks import StepChecks
 from assets.recipe import Recipe
-from jobs.build import ASSETS
+from jobs.build import assets_of
 from jobs.outlook import Impact, Outcome, Outlook
 from pipelines.costs.account import Account, Attempt
 from pipelines.costs.ledger import Ledger, Pointer
@@ -26,6 +26,7 @@ from pipelines.engines.rehearsal import NotDone, Rehearsal, StoreView
 from pipelines.engines.task import Task
 from pipelines.health import refuse_unhealthy
 from pipelines.prices.book import SMALLEST_USD, load_book
+from pipelines.purchases import Quote
 from pipelines.removals import Removals
 from pipelines.store import Store
 from pipelines.training.work import Report
@@ -36,7 +37,16 @@ from resources.settings import Profile
 Place = tuple[str, str]
 """An asset and its partition, '' where it has none."""
 
-ROW_PER_DOCUMENT = {"documents", "decisions", "index", "toxicity", "perplexity", "contamination", "token_documents"}
+ROW_PER_DOCUMENT = {
+    "documents",
+    "decisions",
+    "buckets",
+    "index",
+    "toxicity",
+    "perplexity",
+    "contamination",
+    "token_documents",
+}
 """Parts that have a row for every document."""
 
 
@@ -46,7 +56,8 @@ def impact(profile: Profile) -> Impact:
     Raises `StoreError` where a current version is not whole.
     """
     ledger = Ledger(profile.ledger_url, settle=False)
-    names = {recipe.name for recipe in ASSETS}
+    recipes = assets_of(profile)
+    names = {recipe.name for recipe in recipes}
     current = [pointer for pointer in ledger.all_current() if pointer.asset in names]
     if not current:
         return Impact(())
@@ -55,7 +66,7 @@ def impact(profile: Profile) -> Impact:
         forecast = _Forecast(profile, past, store)
         outlooks = [
             forecast.outlook(recipe, partition)
-            for recipe in ASSETS
+            for recipe in recipes
             for partition in (profile.source_names if recipe.partitioned_by_source else [""])
         ]
     return Impact(tuple(outlooks), past.run_usd)
@@ -64,18 +75,22 @@ def impact(profile: Profile) -> Impact:
 @dataclass(frozen=True)
 class _Work:
     """One result that was done, or is expected to be. seconds: of CPU, None where nobody knows. rows, tokens: that went
-    through it, 0 where nobody counted."""
+    through it, 0 where nobody counted. bought_usd: of what it bought."""
 
     key: str
     stage: str
     seconds: float | None
     rows: float
     tokens: float
+    bought_usd: Decimal = Decimal(0)
 
     def times(self, growth: float) -> "_Work":
         """The same work on more or fewer rows."""
         seconds = None if self.seconds is None else self.seconds * growth
-        return replace(self, seconds=seconds, rows=self.rows * growth, tokens=self.tokens * growth)
+        bought_usd = self.bought_usd * Decimal(growth)
+        return replace(
+            self, seconds=seconds, rows=self.rows * growth, tokens=self.tokens * growth, bought_usd=bought_usd
+        )
 
 
 class _Past:
@@ -102,7 +117,8 @@ class _Past:
         rows = max((sum(shard["rows"] for shard in shards) for shards in aligned), default=0)
         stats = record["stats"]
         rows = stats.get("documents_in") or stats.get("documents") or rows
-        return _Work(key, record["stage"], record["cpu_seconds"], rows, stats.get("tokens", 0))
+        bought_usd = sum(map(Decimal, record.get("bought_usd", {}).values()), Decimal(0))
+        return _Work(key, record["stage"], record["cpu_seconds"], rows, stats.get("tokens", 0), bought_usd)
 
     def expect(self, task: Task, place: Place) -> _Work:
         """What a task will take: by its rows as its stage did; where they are not known, as others of this dataset."""
@@ -117,8 +133,8 @@ class _Past:
         return _Work(task.key, task.stage, seconds * share, task.rows or rows * share, tokens * share)
 
     def usd(self, place: Place, seconds: float) -> Decimal | None:
-        """Dollars of an attempt whose own results take so many CPU seconds: these, the rest of the attempt (start-up
-        included) as it was last time, and GPUs held in proportion. None where there was no attempt yet."""
+        """Dollars of an attempt whose own results take so many CPU seconds, purchases apart: these, the rest of the
+        attempt (start-up included) as it was last time, and in proportion GPUs held. None before the first attempt."""
         attempt = self._attempt(place, working=seconds > 0)
         if attempt is None:
             return None
@@ -132,6 +148,15 @@ class _Past:
             usd += (held * Decimal(min(seconds / made, 1.0))).quantize(SMALLEST_USD)
         return usd
 
+    def bought_usd(self, place: Place, works: Iterable[_Work], growth: float) -> Decimal:
+        """What these results of a dataset bought; where no result says so, as in old stores, all that was bought for it
+        the last time that it was worked on, times the growth."""
+        usd = sum((work.bought_usd for work in works), Decimal(0))
+        attempt = self._attempt(place, working=True)
+        if not usd and attempt is not None and attempt.partition == place[1] and attempt.id not in self._account.paid:
+            usd = attempt.charge.bought_usd * Decimal(growth)
+        return usd.quantize(SMALLEST_USD)
+
     @property
     def run_usd(self) -> Decimal:
         """What the last coordinator of a run cost."""
@@ -141,7 +166,7 @@ class _Past:
     def _attempt(self, place: Place, *, working: bool) -> Attempt | None:
         """The last attempt at an asset, best one that did results itself (or did none), and of this source."""
         asset, partition = place
-        ended = [a for a in self._account.attempts if a.asset == asset and a.status == "done"]
+        ended = [a for a in self._account.attempts if a.asset == asset and a.status == "done" and a.role == "stage"]
 
         def likeness(attempt: Attempt) -> tuple[bool, bool]:
             return bool(self._account.made[attempt.id]) == working, attempt.partition == partition
@@ -164,7 +189,7 @@ class _Forecast:
 
     def __init__(self, profile: Profile, past: _Past, store: StoreView) -> None:
         self._profile, self._past, self._store = profile, past, store
-        self._partitioned = {recipe.name for recipe in ASSETS if recipe.partitioned_by_source}
+        self._partitioned = {recipe.name for recipe in assets_of(profile) if recipe.partitioned_by_source}
         self._next: dict[Place, _Next] = {}
         self._checks: dict[str, StepChecks] = {}
         self._coming: set[str] = set()
@@ -191,6 +216,7 @@ class _Forecast:
         cached = len(found) + len(self._coming & (missing.keys() | unseen.keys()))
         certain = [work for key, work in missing.items() if key not in self._coming]
         possible = [work.times(growth) for key, work in unseen.items() if key not in self._coming]
+        buys = self._quote(recipe, version, failure, [task for task, result in rehearsal.asked if result is None])
         self._coming |= missing.keys() | unseen.keys()
 
         outcome = _outcome(version, last, failure, exact=bool(missing) and not unseen)
@@ -199,6 +225,8 @@ class _Forecast:
         work = certain + possible
         seconds = [one.seconds for one in work if one.seconds is not None]
         known = len(seconds) == len(work) and outcome not in ("never made", "fails")
+        usd = self._past.usd(place, sum(seconds)) if known else None
+        bought_usd = self._past.bought_usd(place, possible, growth) if buys is None else buys.expected_usd
         return Outlook(
             asset=recipe.name,
             partition=partition,
@@ -208,8 +236,20 @@ class _Forecast:
             to_do=len(certain) + _number(possible, growth if partition else 1.0),
             documents=round(_most((one.stage, one.rows) for one in work)),
             tokens=round(_most((one.stage, one.tokens) for one in work)) if last and "tokens" in last.stats else 0,
-            usd=self._past.usd(place, sum(seconds)) if known else None,
+            usd=None if usd is None else usd + bought_usd,
+            bought_usd=bought_usd,
+            bought_at_most=None if buys is None else buys.most_usd,
         )
+
+    def _quote(self, recipe: Recipe, version: Version | None, failure: str, missing: list[Task]) -> Quote | None:
+        """What is going to be bought for a dataset; None where that shows only when its first results are there."""
+        params = recipe.params_of(self._profile)
+        if params is None or not params.buys or version is not None or failure:
+            return Quote()
+        paid = [task for task in missing if task.quote is not None]
+        if not paid:
+            return None
+        return sum((task.quoted(self._store) for task in paid if task.key not in self._coming), Quote())
 
     def _read(self, recipe: Recipe, name: str, partition: str) -> list[_Next]:
         """What a dataset reads of one of its inputs."""
@@ -224,6 +264,7 @@ class _Forecast:
         """The version that comes out, where that can be known, and why a run would fail, where it would."""
         given: dict[str, Any] = {name: _NoLauncher() for name, kind in recipe.parameters.items() if kind is Launcher}
         given["removals"] = self._past.removals
+        given |= recipe.borrowed_from(self._profile)
         for name, read in inputs.items():
             versions = tuple(source.version for source in read if source.version is not None)
             if len(versions) < len(read):

@@ -20,6 +20,8 @@ done, exactly. at most: as many or fewer. never made: as many or more. fails: a 
 class Outlook:
     """What a run would do with one dataset. to_do: results to be done; cached: results at hand, or made earlier in the
     same run. documents, tokens: that go through what is to be done. usd: None where nothing is known to go by.
+    bought_usd: paid calls, which `usd` holds too; counted, or as last time where they can't be. bought_at_most: where
+    each is tried as often as it may be; None where they can't be counted.
     """
 
     asset: str
@@ -31,6 +33,8 @@ class Outlook:
     documents: int
     tokens: int
     usd: Decimal | None
+    bought_usd: Decimal = Decimal(0)
+    bought_at_most: Decimal | None = Decimal(0)
 
     @property
     def name(self) -> str:
@@ -92,7 +96,10 @@ class Impact:
             "tokens": self.passing("tokens"),
             "usd": float(self.usd),
             "idle_usd": float(self.idle_usd),
-            "datasets": [asdict(o) | {"usd": None if o.usd is None else float(o.usd)} for o in self.outlooks],
+            "datasets": [
+                {name: float(value) if isinstance(value, Decimal) else value for name, value in asdict(o).items()}
+                for o in self.outlooks
+            ],
         }
 
     def sentence(self) -> str:
@@ -118,9 +125,31 @@ class Impact:
         ]
         if unknown := [o.name for o in self.touched if o.outcome == "never made"]:
             told.append(f"Never made before, so not counted in full: {', '.join(unknown)}.")
+        if bought := self._bought():
+            told.append(bought)
         if failing := [o for o in self.touched if o.outcome == "fails"]:
             told.append(f"A run would stop at {failing[0].name}.")
         told.append(f"A run of all assets costs about ${dollars(self.idle_usd)} more, for looking at the others.")
+        return " ".join(told)
+
+    def _bought(self) -> str:
+        """What is bought, in words; '' where nothing is."""
+        counted = [o for o in self.touched if o.bought_at_most]
+        told = []
+        if counted:
+            usd = sum((o.bought_usd for o in counted), Decimal(0))
+            most = sum((o.bought_at_most or Decimal(0) for o in counted), Decimal(0))
+            told.append(
+                f"Paid calls for {', '.join(o.name for o in counted)}: ${dollars(usd)}, at most ${dollars(most)} if "
+                "calls fail and are tried again."
+            )
+        if open_ones := [o for o in self.touched if o.bought_at_most is None]:
+            usd = sum((o.bought_usd for o in open_ones), Decimal(0))
+            counted_as = f"what was paid last time, ${dollars(usd)}" if usd else "none"
+            told.append(
+                f"How many calls {', '.join(o.name for o in open_ones)} will pay for shows only when what comes before "
+                f"them is done; counted is {counted_as}, and it may be more."
+            )
         return " ".join(told)
 
 

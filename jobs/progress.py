@@ -57,9 +57,10 @@ class Watcher:
         seconds = ended.time - opened.time
         status = payload.get("status", "killed")
         results = payload.get("results", {})
-        total = sum(map(len, results.values()))
-        reused = total - len(results.get(opened.attempt, {}))
-        reuse = "" if not reused else "  all reused" if reused == total else f"  {reused} of {total} reused"
+        total, made = sum(map(len, results.values())), len(results.get(opened.attempt, {}))
+        reuse = "" if made == total else "  all reused" if not made else f"  {total - made} of {total} reused"
+        if status != "done":  # what was looked up before it ended is not its work
+            reuse = f"  {made} results kept" if made else ""
         mark = "✓" if status == "done" else "✗"
         at = _clock(time.time() - self._started)
         self.console.print(f"{at}  {mark} {name:<34} {seconds:6.1f} s   ${dollars(charge.usd)}{reuse}")

@@ -4,35 +4,35 @@ Each dataset is made from the inputs that it was pinned to, without cached resul
 real one. How it is asked for and told is `jobs/reproduce.py`.
 """
 
-import fcntl
-import os
-import shutil
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from platform import python_version
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import ValidationError
 
 from assets.recipe import Recipe
-from jobs.build import ASSETS
+from jobs.build import ASSETS, ON_REQUEST
 from jobs.progress import QUIET_SECONDS
+from pipelines.costs.ledger import Ledger
 from pipelines.costs.meter import OpenAttempt, heartbeats
 from pipelines.costs.provenance import Beginning, installed
 from pipelines.dataset import Dataset, Part, Version, dataset_name
 from pipelines.engines.local import Engine
+from pipelines.engines.rehearsal import Rehearsal, StoreView
 from pipelines.engines.task import Progress
 from pipelines.ingest.params import Source
 from pipelines.ingest.records import BadInput
 from pipelines.overlay import Overlay
 from pipelines.profile import Params, ProfileError
+from pipelines.purchases import JOURNALS, Quote
 from pipelines.removals import Removals
-from pipelines.store import Store
+from pipelines.scratch import working_folder
+from pipelines.store import Store, StoreError
 from resources.engine import open_engine
 from resources.launcher import Launcher
 from resources.metering import make_meter
@@ -40,6 +40,9 @@ from resources.settings import EngineParams, Profile
 
 LOSS_TOLERANCE = 0.02
 """Share by which the loss of a model that was trained again may differ. Weights need not be equal on other hardware."""
+
+MEASURED = ("measured", "remote_calls")
+"""The figures of a version that nobody can make again: times, memory, and calls, some of which are tried twice."""
 
 SAME, DIFFERS, DAMAGED, SOURCE_CHANGED, OTHER_CODE, FAILED = (
     "same",
@@ -127,63 +130,59 @@ def rebuild(
     run = f"reproduce-{uuid.uuid4().hex[:8]}"
     verdicts = []
     with (
-        meter.attempt(root_run=run, run=run, step="reproduce", asset="", partition="", role="coordinator") as attempt,
-        _scratch(store) as folder,
+        meter.attempt(
+            root_run=run,
+            run=run,
+            step="reproduce",
+            asset="",
+            partition="",
+            role="coordinator",
+            journals=store.scratch_path(JOURNALS),
+        ) as attempt,
+        working_folder(store, "reproduce") as folder,
         open_engine(_engine_params(profile, store), overlay := Overlay(folder, store)) as engine,
     ):
         for version in versions:
             overlay.hold(version)
         for version in versions:
             begun = time.monotonic()
-            charged = engine.charged_to(attempt.id)
+            charged = engine.charged_to(attempt.id, Progress(journal=attempt.progress.journal))
             work = _Rebuilding(version, began[version.id], profile, charged, overlay, meter.ledger.removals())
-            with heartbeats(
-                lambda: at_work(version, time.monotonic() - begun, work.engine.progress),  # noqa: B023 - ends with it
-                QUIET_SECONDS,
-            ):
-                verdict = work.verdict()
-            attempt.progress.outside_cpu_seconds += work.engine.progress.outside_cpu_seconds
+            try:
+                with heartbeats(
+                    lambda: at_work(version, time.monotonic() - begun, work.engine.progress),  # noqa: B023 - ends with it
+                    QUIET_SECONDS,
+                ):
+                    verdict = work.verdict()
+            finally:
+                attempt.progress.outside_cpu_seconds += work.engine.progress.outside_cpu_seconds
+                attempt.progress.bought += work.engine.progress.bought
             verdicts.append(replace(verdict, seconds=time.monotonic() - begun))
             tell(verdicts[-1])
     return verdicts, attempt
 
 
+def quote(versions: Sequence[Version], profile: Profile, store: Store) -> tuple[Quote, list[str]]:
+    """What making these versions again buys of paid services, and the datasets of which that cannot be told in full,
+    since cached results are gone or were made with other libraries. Writes nothing."""
+    removals = Ledger(profile.ledger_url, settle=False).removals()
+    total, unknown = Quote(), []
+    with StoreView(profile.store_url) as view, tempfile.TemporaryDirectory() as folder:
+        for version in versions:
+            rehearsal = Rehearsal(view, profile.engine.workers)
+            work = _Rebuilding(version, None, profile, rehearsal, Overlay(Path(folder), store), removals)
+            whole = work.rehearsed()
+            try:
+                total += sum((task.quoted(view) for task, _ in rehearsal.asked), Quote())
+            except StoreError:  # the texts are gone
+                whole = False
+            unknown += [] if whole else [version.name]
+    return total, unknown
+
+
 def _engine_params(profile: Profile, store: Store) -> EngineParams:
     """Other machines don't see the folder of this one that stands before a store elsewhere."""
     return profile.engine if store.local else profile.engine.model_copy(update={"kind": "local"})
-
-
-@contextmanager
-def _scratch(store: Store) -> Iterator[Path]:
-    """A folder for a store that is removed in the end, on the file system of the real one where that is local."""
-    shared = store.scratch("reproduce")
-    for left in shared.iterdir():
-        if (lock := _lock(left)) is not None:  # whoever made it was killed
-            shutil.rmtree(left, ignore_errors=True)
-            os.close(lock)
-    try:
-        with TemporaryDirectory(dir=shared) as folder:
-            lock = _lock(Path(folder))
-            try:
-                yield Path(folder)
-            finally:
-                if lock is not None:
-                    os.close(lock)
-    finally:
-        with suppress(OSError):  # others may be at work there
-            shared.rmdir()
-
-
-def _lock(folder: Path) -> int | None:
-    """A lock on a folder, held until the descriptor is closed or the process ends; None where another has it."""
-    with suppress(FileNotFoundError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except OSError:
-            os.close(descriptor)
-    return None
 
 
 class _Rebuilding:
@@ -202,19 +201,9 @@ class _Rebuilding:
         self.engine, self.removals = engine, removals
 
     def verdict(self) -> Verdict:
-        version = self.version
         try:
             recipe = self._recipe()
-            params, source = self._params(recipe), self._source(recipe)
-            given, earlier = self._given(recipe), self._pinned(recipe.name)
-            made = recipe.make(
-                version.partition,
-                given,
-                self.engine,
-                params=params,
-                source=source,
-                last=earlier[0] if earlier else None,
-            )
+            made = self._made(recipe, self._params(recipe))
         except _OtherCode as error:
             return self._verdict(OTHER_CODE, str(error))
         except BadInput as error:
@@ -223,10 +212,36 @@ class _Rebuilding:
             return self._verdict(FAILED, str(error) or type(error).__name__)
         return self._compared(recipe, made)
 
+    def rehearsed(self) -> bool:
+        """Ask for all that it takes where that may buy something; the engine looks it up and does nothing. False where
+        it cannot be asked for in full."""
+        try:
+            recipe = self._recipe()
+            params = self._params(recipe)
+        except Exception:  # noqa: BLE001 - whatever it is, nothing will be made
+            return True
+        try:
+            if params is not None and params.buys:
+                self._made(recipe, params)
+        except Exception:  # noqa: BLE001 - whatever it is, the rest is not known
+            return False
+        return True
+
+    def _made(self, recipe: Recipe, params: Params | None) -> Version:
+        earlier = self._pinned(recipe.name)
+        return recipe.make(
+            self.version.partition,
+            self._given(recipe),
+            self.engine,
+            params=params,
+            source=self._source(recipe),
+            last=earlier[0] if earlier else None,
+        )
+
     # -- what it is made from -----------------------------------------------------------------------------------
 
     def _recipe(self) -> Recipe:
-        recipe = {recipe.name: recipe for recipe in ASSETS}.get(self.version.asset)
+        recipe = {recipe.name: recipe for recipe in (*ASSETS, *(one for one, _ in ON_REQUEST))}.get(self.version.asset)
         if recipe is None:
             raise _OtherCode(f"today's code has no asset {self.version.asset}; {self._needed()}")
         if recipe.code != self.version.code_version:
@@ -238,7 +253,7 @@ class _Rebuilding:
     def _params(self, recipe: Recipe) -> Params | None:
         if recipe.params_model is None:
             return None
-        said = {key: value for key, value in self.version.params.items() if key != "source"}
+        said = {key: value for key, value in self.version.params.items() if key not in ("source", *recipe.borrowed)}
         here = self.profile.section_of(recipe.params_model)
         return self._read(recipe.params_model, recipe.params_model.restored(said, here), set())
 
@@ -274,6 +289,9 @@ class _Rebuilding:
         for name, kind in recipe.parameters.items():
             if kind is Dataset:
                 given[name] = Dataset(name, self._pinned(name), self.overlay)
+            elif name in recipe.borrowed:
+                said = recipe.borrowed[name].restored(self.version.params[name], self.profile.section_of(kind))
+                given[name] = self._read(kind, said, set())
             elif kind is Launcher:
                 given[name] = Launcher(self.profile.launcher.processes)
             elif kind is Removals:
@@ -299,7 +317,8 @@ class _Rebuilding:
         if made.id != version.id or other:
             what = f"part {', '.join(other)}" if other else "what it was made from, or its columns,"
             return self._verdict(DIFFERS, f"{what} came out otherwise; {self._packages()}", **known)
-        if not volatile and (figures := _other_keys(version.stats, made.stats)):
+        then, now = ({key: said[key] for key in said if key not in MEASURED} for said in (version.stats, made.stats))
+        if not volatile and (figures := _other_keys(then, now)):
             return self._verdict(DIFFERS, f"equal bytes, but other figures: {', '.join(figures)}", **known)
         if damaged := stored.damaged + weights.damaged:
             told = f"{len(damaged)} stored objects are not what they were ({damaged[0][:16]}… is the first)"

@@ -16,8 +16,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from jobs.rebuild import SAME, Verdict, rebuild
-from jobs.tables import dollars, terminal
+from jobs.rebuild import SAME, Verdict, quote, rebuild
+from jobs.tables import dollars, quote_told, terminal
 from pipelines.costs.ledger import Ledger, LedgerError, Pointer
 from pipelines.costs.provenance import Beginning
 from pipelines.dataset import Version, dataset_name
@@ -58,12 +58,22 @@ class Member:
 
 
 def reproduce(
-    wanted: str, found: Sequence[Pointer], profile: Profile, *, verify: bool, write: Path | None, as_json: bool
+    wanted: str,
+    found: Sequence[Pointer],
+    profile: Profile,
+    *,
+    verify: bool,
+    write: Path | None,
+    as_json: bool,
+    pay: bool = False,
 ) -> int:
     """Tell of the version that was found for what was wanted, or make it again; returns the exit code.
 
-    Raises `LedgerError` where several versions were found, and where the files to write can't be had or exist.
+    pay: what making it again has to buy may be bought. Raises `LedgerError` where it may not, where several versions
+    were found, and where the files to write can't be had or exist.
     """
+    if pay and not verify:
+        raise LedgerError("--pay belongs to --verify: nothing else buys anything")
     ledger, store = Ledger(profile.ledger_url), Store(profile.store_url)
     members = lineage(_only(wanted, found).version, ledger, store)
     target = members[-1]
@@ -75,11 +85,25 @@ def reproduce(
         else:
             _tell(target, members, write, terminal())
         return 0
+    told = purchases([member.version for member in members], profile, store)
+    if told and not pay:
+        raise LedgerError(f"Making {target.name}@{target.version.id[:12]} again buys {told}; say --pay to pay for it")
+    if told:
+        terminal(stderr=as_json).print(f"Making it again buys {told}", soft_wrap=True)
     try:
         return _verify(target, members, profile, store, as_json=as_json)
     except KeyboardInterrupt:
         print("Interrupted. Nothing was kept of what was made again; the store is as it was.", file=sys.stderr)
         return 130
+
+
+def purchases(versions: Sequence[Version], profile: Profile, store: Store) -> str:
+    """What making versions again buys for money, in words; '' where that is nothing."""
+    found, unknown = quote(versions, profile, store)
+    told = quote_told(found)
+    if unknown:
+        told += f"{' and ' if told else ''}what nobody can tell beforehand for {', '.join(unknown)}"
+    return told
 
 
 def _only(wanted: str, found: Sequence[Pointer]) -> Pointer:

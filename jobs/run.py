@@ -71,7 +71,7 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
             )
         )
     elif succeeded:
-        console.print(cost_table(costs, title="What every dataset cost, US dollars"))
+        console.print(cost_table(costs, title="What every dataset cost, US dollars"), soft_wrap=True)
         console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
     for asset, check, found in warned:
@@ -119,10 +119,12 @@ class _Told:
         attempts = [a for a in account.attempts if a.run == self.run_id]
         usd = sum((a.charge.usd for a in attempts), Decimal(0))
         named = {action for a in attempts for action in a.named}
-        reused = {action for a in attempts for action in account.reused(a)}
+        taken = {action for a in attempts for action in account.reused(a)}
+        reused = [(maker, key) for maker, key in taken if key in account.made[maker]]  # others paid for parts of some
         told = f"This run took {seconds:.0f} s and cost ${usd:.6f}"
         if reused:
-            told += f"; {len(reused)} of {len(named)} results were reused, which saved ${account.usd_of(reused):.6f}"
+            of = len({key for _, key in named})
+            told += f"; {len(reused)} of {of} results were reused, which saved ${account.usd_of(taken):.6f}"
         self.console.print(f"{told}.")
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from pipelines.costs.account import Account
 from pipelines.costs.report import DatasetCost, dollars, plain
 from pipelines.dataset import Version
+from pipelines.purchases import Quote
 
 STAGES = {
     "raw_documents": "ingestion",
@@ -37,19 +38,35 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
+def quote_told(quote: Quote) -> str:
+    """What work is going to buy, in words: '40 calls of scorer.example for $0.40 (at most 240 for $2.40)'; '' where it
+    costs nothing."""
+    expected, most = quote.expected, quote.most
+    return ", ".join(
+        f"{expected.bought[item]:,.0f} {item} for ${dollars(expected.bought_usd[item])} (at most {units:,.0f} for "
+        f"${dollars(most.bought_usd[item])}, if calls fail and are tried again)"
+        for item, units in most.bought.items()
+        if most.bought_usd[item]
+    )
+
+
 def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
-    """One row per dataset: this run, everything upstream, wasted, saved, and what a million tokens cost."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left")
+    """One row per dataset: this run, everything upstream, wasted, saved, bought of people and services where anything
+    was, and what a million tokens cost. As wide as it has to be: an amount that is cut is another amount."""
+    costs = list(costs)
+    with_purchases = any(cost.bought_usd for cost in costs)
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", collapse_padding=True)
     table.add_column("dataset")
     for heading in (
         "tokens",
-        "this run $",
-        "all upstream $",
+        "this\nrun $",
+        "all\nupstream $",
         "wasted $",
         "saved $",
+        *(["people,\ncalls $"] if with_purchases else []),
         "hours",
         "kWh",
-        "$/M tokens",
+        "$/M\ntokens",
     ):
         table.add_column(heading, justify="right")
     for cost in costs:
@@ -60,10 +77,12 @@ def cost_table(costs: Iterable[DatasetCost], *, title: str) -> Table:
             dollars(cost.lineage_usd),
             dollars(cost.wasted_usd),
             dollars(cost.saved_usd),
+            *([dollars(cost.bought_usd)] if with_purchases else []),
             plain(cost.compute_hours),
             plain(cost.energy_kwh),
             dollars(cost.usd_per_million_tokens),
         )
+    table.width = Console(width=1000, markup=False).measure(table).maximum
     return table
 
 
@@ -94,8 +113,9 @@ def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Tabl
             if version.partition != source:
                 continue
             seen, kept = version.stats["documents_in"], version.stats["documents_out"]
-            reasons = sorted(version.stats.get("dropped", {}).items(), key=lambda item: -item[1])
-            why = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4] if count)
+            dropped = [item for item in version.stats.get("dropped", {}).items() if item[1]]
+            reasons = sorted(dropped, key=lambda item: -item[1])
+            why = ", ".join(f"{reason} {count:,}" for reason, count in reasons[:4])
             more = f" and {len(reasons) - 4} more reasons" if len(reasons) > 4 else ""
             table.add_row(
                 source,

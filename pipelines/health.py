@@ -97,7 +97,9 @@ _ROWS = {
     "decisions": "documents_in",
     "quality": "documents_in",
     "toxicity": "documents_in",
+    "toxicity_screen": "documents_in",
     "perplexity": "documents_in",
+    "buckets": "documents_in",
     "contamination": "documents_in",
 }
 """Parts with a row for each document that went out, or came in."""

@@ -20,6 +20,10 @@ TOXICITY_EDGES = [step / 20 for step in range(20)]
 PERPLEXITY_EDGES = [step * 10.0**power for power in range(6) for step in (1, 1.6, 2.5, 4, 6.3)] + [1e6]
 """Five bins for each power of ten, at Renard's preferred numbers."""
 
+CONTAMINATION_EDGES = [0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]
+
+BITS_PER_BYTE_EDGES = [step / 4 for step in range(33)]
+
 
 def histogram(edges: Sequence[float], **series: npt.NDArray[Any]) -> dict[str, list[Any]]:
     """Histograms of several series of numbers over the same edges, as long as the edges.

@@ -30,6 +30,11 @@ class Params(BaseModel):
         """The values as a version records them, JSON; without what only tells where this machine has something."""
         return self.model_dump(mode="json")
 
+    @property
+    def buys(self) -> bool:
+        """Whether work with these parameters may ask services that are paid for."""
+        return False
+
     @classmethod
     def restored(cls, recorded: Mapping[str, Any], here: Self) -> dict[str, Any]:
         """The values that `recorded` gave, with what it left out taken from the parameters of this machine."""

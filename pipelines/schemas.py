@@ -138,8 +138,56 @@ TOXICITY = pa.schema(
     [
         DOC_ID,
         column(
-            "toxicity", pa.float64(), "probability from the screen, 0 to 1; null: language unknown to it", nullable=True
+            "toxicity",
+            pa.float64(),
+            "how likely the worst passage is toxic, 0 to 1, as the deciding scorer says; null: no scorer knows the "
+            "language",
+            nullable=True,
         ),
+        column("toxicity_mean", pa.float64(), "mean over all passages, of the same scorer", nullable=True),
+        column("scorer", TEXT, "'lexicon', 'screen', 'neural' or 'remote': whose score decided", nullable=True),
+        column(
+            "agreement",
+            pa.float64(),
+            "share of the neural models that are on the same side of toxicity.neural_threshold as their common score; "
+            "null: fewer than two read it",
+            nullable=True,
+        ),
+    ]
+)
+
+TOXICITY_SCREEN = pa.schema(
+    [
+        DOC_ID,
+        *(
+            column(name, pa.float64(), f"{meaning}, 0 to 1; null: language unknown to it", nullable=True)
+            for name, meaning in {
+                "screen": "the linear screen's own probability that the worst passage is toxic",
+                "screen_mean": "its mean over all passages",
+                "lexicon": "score of the worst passage by its hits of the lexicon",
+                "lexicon_mean": "mean of these scores over all passages",
+            }.items()
+        ),
+    ]
+)
+
+TOXICITY_LABELS = pa.schema(
+    [
+        DOC_ID,
+        column("scorer", TEXT, "'neural:' and the model's name, or 'remote'"),
+        column("label", TEXT, "label of the model, or attribute of the remote scorer"),
+        column("max", pa.float64(), "probability of the worst passage, 0 to 1; null: not to be scored", nullable=True),
+        column("mean", pa.float64(), "mean over all passages; null: not to be scored", nullable=True),
+    ]
+)
+
+TOXICITY_SENTENCES = pa.schema(
+    [
+        DOC_ID,
+        column("scorer", TEXT, "whose score it is, as in toxicity"),
+        column("start", pa.int64(), "where the sentence begins in the document's text, bytes"),
+        column("length", pa.int64(), "length of the sentence with the white space after it, bytes"),
+        column("toxicity", pa.float64(), "how likely the sentence is toxic, 0 to 1"),
     ]
 )
 
@@ -149,11 +197,37 @@ PERPLEXITY = pa.schema(
         column(
             "perplexity",
             pa.float64(),
-            "exp of the mean negative log probability per token; null: no tokens",
+            "exp of the mean negative log probability per token of the model; null: fewer than two tokens were scored",
+            nullable=True,
+        ),
+        column(
+            "bits_per_byte",
+            pa.float64(),
+            "negative log2 probability of these tokens per byte of their text: for models that read every byte, "
+            "comparable whatever their tokens; null where perplexity is",
             nullable=True,
         ),
         column("tokens", pa.int64(), "tokens that the language model scored"),
-        column("fold", pa.int8(), "fold whose model made the score: never the one that holds the document"),
+        column(
+            "fold",
+            pa.int8(),
+            "fold whose model made the score: never the one that holds the document; null: one model for all",
+            nullable=True,
+        ),
+    ]
+)
+
+BUCKET = pa.schema(
+    [
+        DOC_ID,
+        column("language", TEXT, "ISO 639 code, as in documents", nullable=True),
+        column(
+            "bucket",
+            TEXT,
+            "'head', 'middle' or 'tail': where its perplexity lies among the reference's in this language; null: no "
+            "score, or the reference has too few documents in it",
+            nullable=True,
+        ),
     ]
 )
 

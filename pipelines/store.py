@@ -168,10 +168,14 @@ class Store:
 
     def scratch(self, key: str) -> Path:
         """A local folder for work in progress on an action, the same one when the action is tried again."""
-        base = Path(self.root) if self.local else Path(tempfile.gettempdir()) / "corpusmill"
-        folder = base / "work" / key
+        folder = self.scratch_path(key)
         folder.mkdir(parents=True, exist_ok=True)
         return folder
+
+    def scratch_path(self, key: str) -> Path:
+        """Where `scratch` has that folder, whether it is there or not."""
+        base = Path(self.root) if self.local else Path(tempfile.gettempdir()) / "corpusmill"
+        return base / "work" / key
 
     # -- garbage ------------------------------------------------------------------------------------------------
 

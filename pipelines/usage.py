@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from decimal import Decimal
 from typing import Any
 
 from pipelines.gpus import GpuSampler
@@ -28,6 +29,8 @@ class Usage:
     measured while held; gpu_seconds_without_energy: the part of gpu_seconds for which no energy was measured.
     peak_memory_bytes: see `UsageReader`; sums and differences keep the larger, respectively the later, peak.
     read_bytes, written_bytes: what storage was asked for; reads that the page cache answered don't count.
+    bought: what people and paid services gave, by item ('person-hours', 'calls of …'), in the item's unit; bought_usd:
+    what was paid for it, a fact that no price book changes.
     """
 
     cpu_seconds: float = 0.0
@@ -39,12 +42,18 @@ class Usage:
     read_bytes: int = 0
     written_bytes: int = 0
     outside_cpu_seconds: float = 0.0
+    bought: Mapping[str, float] = field(default_factory=dict)
+    bought_usd: Mapping[str, Decimal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             for number in value.values() if isinstance(value, dict) else [value]:
                 if not (math.isfinite(number) and number >= 0):
                     raise ValueError(f"usage can't be negative or infinite, and {name} is {value}")
+        if set(self.bought) != set(self.bought_usd):
+            raise ValueError(
+                f"what was bought ({', '.join(self.bought)}) and paid for ({', '.join(self.bought_usd)}) differ"
+            )
 
     def __add__(self, other: "Usage") -> "Usage":
         return self._combine(other, 1, max(self.peak_memory_bytes, other.peak_memory_bytes))
@@ -57,8 +66,8 @@ class Usage:
         return self._combine(earlier, -1, self.peak_memory_bytes)
 
     def record(self) -> dict[str, Any]:
-        """The usage as JSON values."""
-        return asdict(self)
+        """The usage as JSON values; dollars as text, so that they stay exact."""
+        return {**asdict(self), "bought_usd": {item: str(usd) for item, usd in self.bought_usd.items()}}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Usage":
@@ -68,26 +77,32 @@ class Usage:
             raise ValueError(
                 f"a usage record has quantities that this version can't count: {', '.join(sorted(unknown))}"
             )
-        return cls(**record)
+        usd = {item: Decimal(usd) for item, usd in record.get("bought_usd", {}).items()}
+        return cls(**{**record, "bought_usd": usd})
 
     def _combine(self, other: "Usage", sign: int, peak_memory_bytes: int) -> "Usage":
         def sum_of(ours: float, theirs: float) -> float:
             total = ours + sign * theirs
             return 0.0 if -1e-6 < total < 0 else total  # less than a microsecond is the rounding of floats
 
-        def by_device(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+        def by_name(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
             return {name: sum_of(ours.get(name, 0.0), theirs.get(name, 0.0)) for name in sorted({*ours, *theirs})}
 
         return Usage(
             cpu_seconds=sum_of(self.cpu_seconds, other.cpu_seconds),
             wall_seconds=sum_of(self.wall_seconds, other.wall_seconds),
-            gpu_seconds=by_device(self.gpu_seconds, other.gpu_seconds),
-            gpu_joules=by_device(self.gpu_joules, other.gpu_joules),
-            gpu_seconds_without_energy=by_device(self.gpu_seconds_without_energy, other.gpu_seconds_without_energy),
+            gpu_seconds=by_name(self.gpu_seconds, other.gpu_seconds),
+            gpu_joules=by_name(self.gpu_joules, other.gpu_joules),
+            gpu_seconds_without_energy=by_name(self.gpu_seconds_without_energy, other.gpu_seconds_without_energy),
             peak_memory_bytes=peak_memory_bytes,
             read_bytes=self.read_bytes + sign * other.read_bytes,
             written_bytes=self.written_bytes + sign * other.written_bytes,
             outside_cpu_seconds=sum_of(self.outside_cpu_seconds, other.outside_cpu_seconds),
+            bought=by_name(self.bought, other.bought),
+            bought_usd={
+                item: self.bought_usd.get(item, Decimal(0)) + sign * other.bought_usd.get(item, Decimal(0))
+                for item in sorted({*self.bought_usd, *other.bought_usd})
+            },
         )
 
 

@@ -7,7 +7,11 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.clean.params import CleanParams
 from pipelines.dedup.params import DedupParams
-from pipelines.filters.params import ContaminationParams, FilterParams, PerplexityParams, ToxicityParams
+from pipelines.filters.comparison_params import ComparisonParams
+from pipelines.filters.contamination.params import ContaminationParams
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.health import CheckParams
 from pipelines.ingest.params import IngestParams, Source
 from pipelines.mixture.params import MixtureParams
@@ -92,6 +96,7 @@ class Profile(Params):
     toxicity: ToxicityParams = ToxicityParams()
     perplexity: PerplexityParams = PerplexityParams()
     contamination: ContaminationParams = ContaminationParams()
+    filter_benchmark: ComparisonParams = ComparisonParams()
     filters: FilterParams = FilterParams()
     mixture: MixtureParams = MixtureParams()
     tokenizer: TokenizerParams = TokenizerParams()
@@ -139,6 +144,12 @@ class Profile(Params):
         for name in self.watch.sources or []:
             if name not in [source.name for source in self._with_files()]:
                 raise ValueError(f"watch.sources names {name!r}, which reads no folder of its own; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _limits_fit_the_model(self) -> Self:
+        if told := self.filters.limits_of_another_model(self.perplexity.model):
+            raise ValueError(f"filters: {told}")
         return self
 
     @property
@@ -192,7 +203,7 @@ class Profile(Params):
 
 
 def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
-    """Read a profile. A relative path of a source or an evaluation set starts at the profile's own folder.
+    """Read a profile. A relative path of a source, an evaluation set or a model starts at the profile's own folder.
 
     Raises `pipelines.profile.ProfileError`, one line per mistake.
     """
@@ -207,7 +218,9 @@ def load_profile(path: Path, overrides: list[str] | None = None) -> Profile:
         for name, wanted in profile.contamination.sets.items()
     }
     contamination = profile.contamination.model_copy(update={"sets": sets})
-    return profile.model_copy(update={"sources": placed, "contamination": contamination})
+    scorers = {"perplexity": profile.perplexity.placed(folder), "toxicity": profile.toxicity.placed(folder)}
+    scorers["filter_benchmark"] = profile.filter_benchmark.placed(folder)
+    return profile.model_copy(update={"sources": placed, "contamination": contamination, **scorers})
 
 
 def _at_home(path: str) -> str:

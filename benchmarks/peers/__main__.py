@@ -1,6 +1,8 @@
 """Make the environments that are missing: `python -m benchmarks.peers`. It takes 2.5 GB of disk."""
 
-from benchmarks.peers import PEERS
+import sys
+
+from benchmarks.peers import PEERS, lmplz
 
 for peer in PEERS:
     if peer.ready:
@@ -8,3 +10,8 @@ for peer in PEERS:
         continue
     print(f"{peer.name}: installing {' '.join(peer.requirements)} into {peer.folder}", flush=True)
     peer.install()
+try:
+    print(f"{lmplz.NAME}: {lmplz.PROGRAM}", flush=True)
+    lmplz.build()
+except RuntimeError as error:
+    print(f"{lmplz.NAME} is left out: {error}", file=sys.stderr)

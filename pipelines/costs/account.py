@@ -16,15 +16,18 @@ from pipelines.prices.book import SMALLEST_USD, Charge, PriceBook
 from pipelines.usage import Usage
 
 ZERO = Decimal(0)
+PEOPLE = "people"
+"""Role of an attempt that is the work of people on a version: it makes none."""
 
 
 Action = tuple[str, str]
-"""One result as the ledger knows it: the attempt that made it, and the key of what it did."""
+"""One result as the ledger knows it: the attempt that made it, or paid for a part of it, and the key of what it did."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One ended attempt. `named`: all results that it rests on, made by itself or reused."""
+    """One ended attempt. `named`: all results that it rests on, made by itself or reused, and what others had paid for
+    parts of them."""
 
     id: str
     run: str
@@ -69,18 +72,23 @@ class Account:
 
     def __init__(self, events: Iterable[Event], pointers: Iterable[Pointer], book: PriceBook) -> None:
         self.book = book
-        self.attempts, self.made = _attempts(events, book)
+        self.attempts, self.made, self.paid = _attempts(events, book)
         self._by_id = {attempt.id: attempt for attempt in self.attempts}
         self.pointers = list(pointers)
         self._publishing = {pointer.attempt for pointer in self.pointers}
         self._first: dict[str, Attempt] = {}
         """The attempt that first made each version."""
-        for attempt in self.attempts:
-            if attempt.version is not None and attempt.id in self._publishing:
-                self._first.setdefault(attempt.version, attempt)
-        for attempt in self.attempts:  # made, but never current: still explains what consumers pinned within a run
-            if attempt.version is not None:
-                self._first.setdefault(attempt.version, attempt)
+        self._people: dict[str, list[Attempt]] = defaultdict(list)
+        """The work of people on each version."""
+        made_versions = [attempt for attempt in self.attempts if attempt.version is not None]
+        for attempt in made_versions:
+            if attempt.role == PEOPLE:
+                self._people[str(attempt.version)].append(attempt)
+            elif attempt.id in self._publishing:
+                self._first.setdefault(str(attempt.version), attempt)
+        for attempt in made_versions:  # made, but never current: still explains what consumers pinned within a run
+            if attempt.role != PEOPLE:
+                self._first.setdefault(str(attempt.version), attempt)
         self._named = {action for a in self.attempts if a.id in self._publishing for action in a.named}
         self._shares_of: dict[str, dict[str, Decimal]] = {}
 
@@ -94,8 +102,8 @@ class Account:
         return self._by_id[attempt_id]
 
     def published(self, attempt: Attempt) -> bool:
-        """Whether the attempt's version became current."""
-        return attempt.id in self._publishing
+        """Whether the attempt's version became current. The work of people is done on a version that did."""
+        return attempt.id in self._publishing or attempt.role == PEOPLE
 
     # -- one dataset --------------------------------------------------------------------------------------------
 
@@ -114,7 +122,8 @@ class Account:
         return seen
 
     def lineage_usd(self, version: str) -> Decimal:
-        """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once."""
+        """Cost of a version and everything upstream: the sum over the *set* of actions, so a diamond counts once; and
+        the work of people on each of these versions."""
         actions: set[Action] = set()
         publications = ZERO
         for member in self.lineage(version):
@@ -122,7 +131,12 @@ class Account:
             if maker is not None:
                 actions |= maker.named
                 publications += self._publication_usd(maker)
+            publications += self.people_usd(member)
         return publications + self.usd_of(actions)
+
+    def people_usd(self, version: str) -> Decimal:
+        """What the work of people on a version cost."""
+        return sum((attempt.charge.usd for attempt in self._people[version]), ZERO)
 
     def own_usd(self, version: str) -> Decimal:
         """Cost of a version without what is upstream of it: its results, at what they cost when they were made."""
@@ -173,29 +187,43 @@ class Account:
         return attempt.charge.usd - self.salvaged_usd(attempt)
 
     def _publication_usd(self, attempt: Attempt) -> Decimal:
-        """What it cost to publish a new version of results that others had made: the whole attempt."""
-        made_nothing = sum(self.made[attempt.id].values()) <= 0
-        return attempt.charge.usd if made_nothing and self.published(attempt) else ZERO
+        """What a published attempt cost beside its results: all of it, where others had made them."""
+        return attempt.charge.usd - sum(self._shares(attempt.id).values()) if self.published(attempt) else ZERO
 
     def _shares(self, maker: str) -> dict[str, Decimal]:
-        """USD of every action of an attempt.
+        """USD of every action of an attempt: what it bought itself, and a share of what else the attempt cost.
 
-        An attempt that published: its dollars over its actions, each its own measured use and a share of the rest
-        (start-up included) in proportion. An attempt that published nothing: each action its own use only, the rest
-        is waste. An attempt that this ledger does not know (another ledger on the same store): the CPU time that the
-        store recorded, at the book's rate.
+        An attempt that published: the rest over its actions, each its own measured use and a share of what is left
+        (start-up, and purchases of which no action knows) in proportion. An attempt that published nothing: each action
+        its own use only, the rest is waste. An attempt that this ledger does not know (another ledger on the same
+        store): the CPU time that the store recorded, at the book's rate.
         """
         if maker not in self._shares_of:
-            made = self.made[maker]
+            made, paid = self.made[maker], self.paid.get(maker, {})
             own = sum(made.values())
             attempt = self._by_id.get(maker)
             if attempt is None:
                 usd, whole = self.book.price(Usage(cpu_seconds=own)).usd, own
             else:
-                usd = attempt.charge.usd
-                whole = own if self.published(attempt) else max(own, attempt.usage.cpu_seconds)
-            self._shares_of[maker] = _shares(usd, made, whole)
+                charge = attempt.charge
+                paid = _at_most(paid, charge.bought_usd)
+                if self.published(attempt):
+                    usd, whole = charge.usd - sum(paid.values()), own
+                else:
+                    usd, whole = charge.usd - charge.bought_usd, max(own, attempt.usage.cpu_seconds)
+            shares = _shares(usd, made, whole)
+            self._shares_of[maker] = {key: shares.get(key, ZERO) + paid.get(key, ZERO) for key in {**shares, **paid}}
         return self._shares_of[maker]
+
+
+def _at_most(paid: dict[str, Decimal], usd: Decimal) -> dict[str, Decimal]:
+    """The same amounts as far as `usd` goes: of a process that was killed where nobody could look, the ledger can know
+    less than the results that it left."""
+    shown: dict[str, Decimal] = {}
+    for key, amount in paid.items():
+        shown[key] = min(amount, usd)
+        usd -= shown[key]
+    return shown
 
 
 def _shares(usd: Decimal, seconds: dict[str, float], whole: float) -> dict[str, Decimal]:
@@ -212,14 +240,18 @@ def _shares(usd: Decimal, seconds: dict[str, float], whole: float) -> dict[str, 
     return shares
 
 
-def _attempts(events: Iterable[Event], book: PriceBook) -> tuple[list[Attempt], dict[str, dict[str, float]]]:
-    """The ended attempts, and for each the CPU seconds of every action that it is known to have done.
+def _attempts(
+    events: Iterable[Event], book: PriceBook
+) -> tuple[list[Attempt], dict[str, dict[str, float]], dict[str, dict[str, Decimal]]]:
+    """The ended attempts; for each the CPU seconds of every action that it is known to have done; and USD of what these
+    bought.
 
     A killed attempt could not say what it had done; the attempts that reuse its results say it.
     """
     opened: dict[str, Event] = {}
     ended: dict[str, Event] = {}
     made: dict[str, dict[str, float]] = defaultdict(dict)
+    paid: dict[str, dict[str, Decimal]] = defaultdict(dict)
     for event in events:
         if event.kind == "opened":
             opened[event.attempt] = event
@@ -227,7 +259,9 @@ def _attempts(events: Iterable[Event], book: PriceBook) -> tuple[list[Attempt], 
             ended[event.attempt] = event
             for maker, actions in event.payload.get("results", {}).items():
                 made[maker].update(actions)
-    return [_attempt(opened[name], end, book) for name, end in ended.items() if name in opened], made
+            for maker, amounts in event.payload.get("paid", {}).items():
+                paid[maker].update({key: Decimal(usd).quantize(SMALLEST_USD) for key, usd in amounts.items()})
+    return [_attempt(opened[name], end, book) for name, end in ended.items() if name in opened], made, paid
 
 
 def _attempt(opened: Event, ended: Event, book: PriceBook) -> Attempt:
@@ -249,6 +283,11 @@ def _attempt(opened: Event, ended: Event, book: PriceBook) -> Attempt:
         ended=ended.time,
         version=end.get("version"),
         pins=tuple((a, p, v) for a, p, v in end.get("pins", ())),
-        named=frozenset((maker, key) for maker, actions in end.get("results", {}).items() for key in actions),
+        named=frozenset(
+            (maker, key)
+            for told in (end.get("results", {}), end.get("paid", {}))
+            for maker, actions in told.items()
+            for key in actions
+        ),
         error=end.get("error") or end.get("reason"),
     )

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
@@ -19,6 +20,7 @@ import sqlalchemy as sa
 from pipelines.costs.database import Database, LedgerError, is_passing
 from pipelines.costs.provenance import Beginning
 from pipelines.processes import ProcessIdentity, is_alive, process_identity
+from pipelines.purchases import Journal
 from pipelines.removals import Removal, Removals
 from pipelines.store import digest
 from pipelines.usage import Usage
@@ -174,10 +176,12 @@ class Ledger:
         role: str,
         usage: Usage,
         owner: ProcessIdentity | None = None,
+        journal: Path | None = None,
     ) -> str:
         """Open an attempt; returns its id: root run, step, number of the try, partition.
 
-        role: 'stage' for work on an asset, 'coordinator' for the process that runs the steps.
+        role: 'stage' for work on an asset, 'coordinator' for the process that runs the steps, 'people' for the work of
+        people on a version. journal: the file in which it notes what it buys (`pipelines/purchases.py`).
         """
         payload = {
             "root_run": root_run,
@@ -187,6 +191,7 @@ class Ledger:
             "role": role,
             "owner": asdict(owner or process_identity()),
             "usage": usage.record(),
+            "journal": None if journal is None else str(journal),
         }
         return self._open(f"{root_run}/{step}/", f"/{partition}", _line("", run, "opened", payload))
 
@@ -218,17 +223,20 @@ class Ledger:
         """Close an attempt. status: 'done', 'failed' or 'cancelled'.
 
         outcome: `version` and `pins` where it made one; `results`, every task result it rests on, as {attempt that
-        made it: {action key: CPU seconds of its own}}; `startup`, CPU seconds; `error`.
+        made it: {action key: CPU seconds of its own}}; `paid`, what was bought for them, as {attempt that paid: {action
+        key: USD as text}}; `startup`, CPU seconds; `error`.
         """
         payload = {"status": status, "usage": usage.record(), **outcome}
         self._append_once([_line(attempt, run, "closed", payload)], events)
 
     @_patiently
     def settle(self) -> list[str]:
-        """Close, at their last heartbeat, the attempts whose process is gone; returns their ids."""
+        """Close the attempts whose process is gone, at their last heartbeat and at what their journal says they have
+        bought; returns their ids."""
         if not self._sql_rows(self._open_query()):
             return []
         now, settled = time.time(), []
+        journals: list[Journal] = []
         with self._writing() as sql:
             for opened in [_event(row) for row in sql.execute(self._open_query())]:
                 last = sql.execute(
@@ -241,9 +249,19 @@ class Ledger:
                 if alive or (alive is None and now - last.time < SILENT_SECONDS):
                     continue
                 usage = json.loads(last.payload)["usage"]
+                if opened.payload.get("journal"):
+                    journal = Journal(Path(opened.payload["journal"]))
+                    try:
+                        usage = journal.added_to(usage)
+                    except OSError as error:  # somebody else may be able to read it: nothing that was paid is lost
+                        logger.warning("attempt %s cannot be settled: %s", opened.attempt, error)
+                        continue
+                    journals.append(journal)
                 reason = f"no heartbeat for {SILENT_SECONDS:.0f} s" if alive is None else "its process is gone"
                 self._append(sql, opened.attempt, opened.run, "settled", {"usage": usage, "reason": reason})
                 settled.append(opened.attempt)
+        for journal in journals:
+            journal.remove()
         return settled
 
     # -- versions -----------------------------------------------------------------------------------------------

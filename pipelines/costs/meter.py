@@ -6,13 +6,16 @@ that it was started for. What a run's processes used and no attempt recorded is 
 
 import logging
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pipelines.costs.ledger import HEARTBEAT_SECONDS, Ledger, LedgerError
 from pipelines.engines.task import Progress, Result
+from pipelines.purchases import Journal
 from pipelines.usage import Usage, UsageReader
 
 logger = logging.getLogger(__name__)
@@ -40,6 +43,14 @@ class OpenAttempt:
             told.setdefault(result.made_by, {})[result.key] = result.cpu_seconds
         return told
 
+    def _paid(self) -> dict[str, dict[str, str]]:
+        told: dict[str, dict[str, str]] = {}
+        for result in self.results:
+            for attempt, usd in {**result.kept_usd, result.made_by: result.bought_usd}.items():
+                if usd:
+                    told.setdefault(attempt, {})[result.key] = str(usd)
+        return told
+
 
 class Meter:
     """Meters the attempts of one process.
@@ -61,13 +72,23 @@ class Meter:
 
     @contextmanager
     def attempt(
-        self, *, root_run: str, run: str, step: str, asset: str, partition: str, role: str = "stage"
+        self,
+        *,
+        root_run: str,
+        run: str,
+        step: str,
+        asset: str,
+        partition: str,
+        role: str = "stage",
+        journals: Path | None = None,
     ) -> Iterator[OpenAttempt]:
         """One attempt, from opening to closing. Any exception closes it as failed (or cancelled) and goes on.
 
-        role: see `Ledger.open_attempt`; 'coordinator' makes all of it overhead.
+        role: see `Ledger.open_attempt`; 'coordinator' makes all of it overhead. journals: folder in which what it buys
+        is noted until it has closed.
         """
         startup, begun = self._startup, self._mark
+        journal = None if journals is None else Journal(journals / f"{uuid.uuid4().hex}.jsonl")
         attempt_id = self.ledger.open_attempt(
             root_run=root_run,
             run=run,
@@ -76,16 +97,20 @@ class Meter:
             partition=partition,
             role=role,
             usage=startup + (self._read() - begun),
+            journal=None if journal is None else journal.path,
         )
-        attempt = OpenAttempt(attempt_id, run)
+        attempt = OpenAttempt(attempt_id, run, Progress(journal=journal))
         status, error = "failed", None
 
         def used(now: Usage) -> Usage:
             outside = attempt.progress.outside_cpu_seconds
-            return startup + (now - begun) + Usage(cpu_seconds=outside, outside_cpu_seconds=outside)
+            told = Usage(cpu_seconds=outside, outside_cpu_seconds=outside) + attempt.progress.bought
+            return startup + (now - begun) + told
 
         try:
-            with heartbeats(lambda: self.ledger.heartbeat(attempt_id, run, used(self._read()), vars(attempt.progress))):
+            with heartbeats(
+                lambda: self.ledger.heartbeat(attempt_id, run, used(self._read()), attempt.progress.record())
+            ):
                 yield attempt
             status = "done"
         except Exception as exception:
@@ -97,10 +122,16 @@ class Meter:
         finally:
             now = self._read()
             attempt.usage, self._mark = used(now), now
-            outcome = attempt.outcome | {"results": attempt._results(), "startup": startup.cpu_seconds}
+            outcome = attempt.outcome | {
+                "results": attempt._results(),
+                "paid": attempt._paid(),
+                "startup": startup.cpu_seconds,
+            }
             if error is not None:
                 outcome["error"] = error
             self.ledger.close_attempt(attempt_id, run, status, attempt.usage, outcome)
+            if journal is not None:
+                journal.remove()
 
     @contextmanager
     def coordinator(self, *, root_run: str, run: str, job: str) -> Iterator[str]:

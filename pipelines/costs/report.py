@@ -3,21 +3,25 @@
 How amounts read, too: the same everywhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from pipelines.costs.account import Account
+from pipelines.costs.account import Account, Attempt
 from pipelines.costs.ledger import Pointer
 from pipelines.dataset import Version, dataset_name
 from pipelines.store import Store
+
+ByDataset = dict[tuple[str, str], Decimal]
+"""USD by asset and partition."""
 
 
 @dataclass(frozen=True)
 class DatasetCost:
     """One current dataset. usd: the attempt that published it last; lineage_usd: it and everything upstream, each
     result once; wasted_usd: what attempts at it used for nothing; saved_usd: what the results it reused had cost.
+    bought_usd: what was paid to people and services for it, over all runs.
     """
 
     asset: str
@@ -29,6 +33,7 @@ class DatasetCost:
     lineage_usd: Decimal
     wasted_usd: Decimal
     saved_usd: Decimal
+    bought_usd: Decimal
     compute_hours: float
     energy_kwh: float
     usd_per_million_tokens: Decimal | None
@@ -45,17 +50,22 @@ class DatasetCost:
 
 def dataset_costs(account: Account, current: Iterable[Pointer], store: Store) -> list[DatasetCost]:
     """The cost of each of these current datasets, in their order."""
-    wasted = wasted_usd(account)
-    return [_cost(account, pointer, store, wasted) for pointer in current]
+    wasted, bought = wasted_usd(account), by_dataset(account, lambda attempt: attempt.charge.bought_usd)
+    return [_cost(account, pointer, store, wasted, bought) for pointer in current]
 
 
-def wasted_usd(account: Account) -> dict[tuple[str, str], Decimal]:
-    """What attempts used for nothing, over all runs, by (asset, partition)."""
-    wasted: dict[tuple[str, str], Decimal] = {}
+def wasted_usd(account: Account) -> ByDataset:
+    """What attempts used for nothing, over all runs."""
+    return by_dataset(account, account.wasted_usd)
+
+
+def by_dataset(account: Account, usd_of: Callable[[Attempt], Decimal]) -> ByDataset:
+    """The sum of an amount over all attempts at each dataset."""
+    sums: ByDataset = {}
     for attempt in account.attempts:
         place = attempt.asset, attempt.partition
-        wasted[place] = wasted.get(place, Decimal(0)) + account.wasted_usd(attempt)
-    return wasted
+        sums[place] = sums.get(place, Decimal(0)) + usd_of(attempt)
+    return sums
 
 
 def dollars(value: Decimal | None) -> str:
@@ -72,7 +82,8 @@ def plain(value: float | Decimal) -> str:
     return f"{Decimal(f'{value:.3g}'):f}"
 
 
-def _cost(account: Account, pointer: Pointer, store: Store, wasted: dict[tuple[str, str], Decimal]) -> DatasetCost:
+def _cost(account: Account, pointer: Pointer, store: Store, wasted: ByDataset, bought: ByDataset) -> DatasetCost:
+    place = pointer.asset, pointer.partition
     attempt = account.attempt(pointer.attempt)
     version = Version.load(store, pointer.version)
     lineage = account.lineage_usd(pointer.version)
@@ -85,8 +96,9 @@ def _cost(account: Account, pointer: Pointer, store: Store, wasted: dict[tuple[s
         tokens=tokens,
         usd=attempt.charge.usd,
         lineage_usd=lineage,
-        wasted_usd=wasted.get((pointer.asset, pointer.partition), Decimal(0)),
+        wasted_usd=wasted.get(place, Decimal(0)),
         saved_usd=account.saved_usd(attempt),
+        bought_usd=bought.get(place, Decimal(0)),
         compute_hours=attempt.charge.compute_hours,
         energy_kwh=attempt.charge.energy_kwh,
         usd_per_million_tokens=lineage / tokens * 1_000_000 if tokens else None,

@@ -41,18 +41,22 @@ class Engine:
     results: list[Result] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
 
-    def charged_to(self, attempt: str) -> "Engine":
-        """The same engine with an empty memory, working for another attempt."""
-        return replace(self, attempt=attempt, results=[], progress=Progress())
+    def charged_to(self, attempt: str, progress: Progress | None = None) -> "Engine":
+        """The same engine with an empty memory, working for another attempt. progress: where that is told."""
+        return replace(self, attempt=attempt, results=[], progress=progress or Progress())
 
     def run(self, task: Task) -> Result:
         """One task, in this process: for tasks that need the whole machine or launch a process of their own."""
         self._start([task])
         result = Result.load(self.store, task.key)
         if result is None:
-            result = perform(self.store, task, self.attempt, cpu_seconds_with_children)
+            result = perform(self.store, task, self.attempt, cpu_seconds_with_children, lambda: self.progress.bought)
         self._finished(result, task)
         return result
+
+    def run_each(self, tasks: Sequence[Task]) -> list[Result]:
+        """All tasks, one after the other, each as `run` does it; results in the order of the tasks."""
+        return [self.run(task) for task in tasks]
 
     def map(self, tasks: Sequence[Task]) -> list[Result]:
         """All tasks, at once; results in the order of the tasks. The first error stops the rest and is raised."""
@@ -69,6 +73,10 @@ class Engine:
 
     def _perform(self, waiting: dict[int, Task]) -> Iterator[tuple[int, Result]]:
         """Do these tasks; gives (number, result) of each as it ends, in any order."""
+        if any(task.alone for task in waiting.values()):
+            for index, task in waiting.items():
+                yield index, perform(self.store, task, self.attempt)
+            return
         if self.workers > 1 and all(task.in_threads for task in waiting.values()):
             yield from self._threaded(waiting)
             return
@@ -96,7 +104,7 @@ class Engine:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([PRELOAD, *sorted({task.run.__module__ for task in tasks.values()})])
         others = set(multiprocessing.active_children())
-        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=_start_worker)
+        pool = ProcessPoolExecutor(min(self.workers, len(tasks)), mp_context=context, initializer=start_worker)
         cancelled = False
         try:
             waiting: dict[Future[Result], int] = {
@@ -157,8 +165,9 @@ def _end(pool: ProcessPoolExecutor, others: set[BaseProcess], *, cancelled: bool
         raise interrupt
 
 
-def _start_worker() -> None:
-    """End with the owner, however it ends, and leave the other cores to the other workers.
+def start_worker() -> None:
+    """What a worker process begins with: to end with its owner, however that ends, and to leave the other cores to the
+    other workers.
 
     Ctrl-C reaches every process of a terminal: what becomes of the workers is for their owner to say.
     """

@@ -1,7 +1,8 @@
 """Words of a text, hashed straight out of UTF-8 bytes by compiled code: what the language model and the screen read.
 
-Two alphabets exist: the language model's (`language_model_alphabet`) and that of the toxicity screen
-(`screen_alphabet`). Shingles for deduplication are cut elsewhere, by `pipelines/text/`.
+Three alphabets exist: the language model's (`language_model_alphabet`), that of language models made elsewhere, whose
+words are cut at white space (`white_space_alphabet`), and that of the toxicity screen (`screen_alphabet`). Shingles for
+deduplication are cut elsewhere, by `pipelines/text/`.
 """
 
 import sys
@@ -58,6 +59,15 @@ def language_model_alphabet() -> Alphabet:
 
 
 @lru_cache(maxsize=1)
+def white_space_alphabet() -> Alphabet:
+    """Everything between two of Python's `bytes.split()` is a word, as it stands: what kenlm's Python module reads."""
+    alphabet = WORD | np.arange(0x110000, dtype=np.int32)
+    alphabet[[ord(character) for character in " \t\n\r\v\f"]] = 0
+    alphabet.flags.writeable = False
+    return alphabet
+
+
+@lru_cache(maxsize=1)
 def screen_alphabet() -> Alphabet:
     r"""What `\w` matches in Python's `re`, lower-cased: letters, digits and the underscore; all else separates.
 
@@ -87,6 +97,14 @@ def text_buffers(texts: pa.Array | pa.ChunkedArray) -> tuple[npt.NDArray[np.int6
     return ends, np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
 
 
+def hashes_of(words: list[str]) -> npt.NDArray[np.uint64]:
+    """The hash of each word: what `next_word` gives where it reads just these code points, folded or not."""
+    offsets, data = text_buffers(pa.array(words, pa.large_string()))
+    hashes = np.empty(len(words), np.uint64)
+    _hash_whole(offsets, data, white_space_alphabet(), hashes)
+    return hashes
+
+
 def folded_words(text: bytes, alphabet: Alphabet) -> list[str]:
     """The words of one text, folded: for people, tests and ARPA files. The compiled readers see exactly these."""
     data = np.frombuffer(text, np.uint8)
@@ -100,12 +118,8 @@ def folded_words(text: bytes, alphabet: Alphabet) -> list[str]:
 
 
 def _folded(word: npt.NDArray[np.uint8], alphabet: Alphabet) -> str:
-    at, characters = 0, []
-    while at < len(word):
-        code_point, at = decode(word, at, len(word))
-        if alphabet[code_point] and alphabet[code_point] != ABSENT:
-            characters.append(chr(int(alphabet[code_point]) & _FOLDED))
-    return "".join(characters)
+    code_points = np.empty(len(word), np.uint32)
+    return code_points[: spell(word, 0, len(word), alphabet, code_points, 0)].tobytes().decode("utf-32-le")
 
 
 @numba.njit(nogil=True, cache=True)
@@ -126,6 +140,18 @@ def decode(data, at, end):  # type: ignore[no-untyped-def]
     if code_point > 0x10FFFF:
         return np.int64(_REPLACEMENT), at + 1
     return code_point, at + 1 + following
+
+
+@numba.njit(nogil=True, cache=True)
+def spell(data, at, end, alphabet, code_points, place):  # type: ignore[no-untyped-def]
+    """Write the folded code points of the word data[at:end] from `place` on; the place behind them."""
+    while at < end:
+        code_point, at = decode(data, at, end)
+        entry = alphabet[code_point]
+        if entry and entry != ABSENT:
+            code_points[place] = entry & _FOLDED
+            place += 1
+    return place
 
 
 @numba.njit(nogil=True, cache=True)
@@ -159,3 +185,9 @@ def next_word(data, at, end, alphabet):  # type: ignore[no-untyped-def]
     hashed *= np.uint64(0x94D049BB133111EB)
     hashed ^= hashed >> np.uint64(31)
     return start, at, hashed, length
+
+
+@numba.njit(nogil=True, cache=True)
+def _hash_whole(offsets, data, alphabet, hashes):  # type: ignore[no-untyped-def]
+    for index in range(len(hashes)):
+        hashes[index] = next_word(data, offsets[index], offsets[index + 1], alphabet)[2]

@@ -48,6 +48,14 @@ class Priceable(Protocol):
     def gpu_seconds_without_energy(self) -> Mapping[str, float]:
         """The part of the GPU-seconds whose energy was not measured, by device name."""
 
+    @property
+    def bought(self) -> Mapping[str, float]:
+        """What people and paid services gave, by item."""
+
+    @property
+    def bought_usd(self) -> Mapping[str, Decimal]:
+        """What was paid for it, by item."""
+
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -136,18 +144,35 @@ class ChargeLine:
 
 
 @dataclass(frozen=True)
+class Purchase:
+    """What people or a paid service gave, in the item's own unit, and what was paid for it."""
+
+    item: str
+    units: float
+    usd: Decimal
+
+
+@dataclass(frozen=True)
 class Charge:
-    """What a usage costs. energy_kwh: from the grid. co2e_kg: of that energy, location-based."""
+    """What a usage costs. lines: of compute. bought: of people and paid services. energy_kwh: from the grid. co2e_kg:
+    of that energy, location-based."""
 
     lines: tuple[ChargeLine, ...]
     energy_kwh: float
     co2e_kg: float
+    bought: tuple[Purchase, ...] = ()
 
     @property
     def usd(self) -> Decimal:
-        """The sum of the lines."""
+        """Compute and what was bought."""
         with localcontext(MONEY):
-            return sum((line.usd for line in self.lines), Decimal(0))
+            return sum((line.usd for line in self.lines), self.bought_usd)
+
+    @property
+    def bought_usd(self) -> Decimal:
+        """What was bought of people and paid services."""
+        with localcontext(MONEY):
+            return sum((purchase.usd for purchase in self.bought), Decimal(0))
 
     @property
     def cpu_core_hours(self) -> float:
@@ -198,9 +223,10 @@ class PriceBook(_Entry):
     def price(self, usage: Priceable) -> Charge:
         """What a usage costs at these rates.
 
-        usd = core-hours used x core rate + GPU-hours held x GPU rate. Grid energy = IT energy x PUE, and
-        kgCO2e = kWh x grid intensity (the convention of Touvron et al. 2023, section 6), where IT energy = core-seconds
-        used x watts of a busy core + measured GPU joules + unmeasured GPU-seconds x maximum watts x assumed load.
+        usd = core-hours used x core rate + GPU-hours held x GPU rate + what was bought, as paid. Grid energy = IT
+        energy x PUE, and kgCO2e = kWh x grid intensity (the convention of Touvron et al. 2023, section 6), where IT
+        energy = core-seconds used x watts of a busy core + measured GPU joules + unmeasured GPU-seconds x maximum watts
+        x assumed load.
         Raises `PriceError` for a GPU without a price.
         """
         joules = usage.cpu_seconds * self.energy.core_watts.value
@@ -211,7 +237,11 @@ class PriceBook(_Entry):
             joules += usage.gpu_joules.get(device, 0.0)
             joules += usage.gpu_seconds_without_energy.get(device, 0.0) * rate.watts * self.energy.gpu_load.value
         energy_kwh = joules / JOULES_PER_KWH * self.energy.pue.value
-        return Charge(tuple(lines), energy_kwh, energy_kwh * self.energy.kg_co2e_per_kwh.value)
+        bought = tuple(
+            Purchase(item, units, usage.bought_usd.get(item, Decimal(0)).quantize(SMALLEST_USD))
+            for item, units in sorted(usage.bought.items())
+        )
+        return Charge(tuple(lines), energy_kwh, energy_kwh * self.energy.kg_co2e_per_kwh.value, bought)
 
     @property
     def label(self) -> str:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipelines.pretrained import open_causal_model
 from pipelines.training.params import SampleParams
 
 
@@ -13,12 +14,8 @@ def continue_prompts(folder: Path, config: SampleParams, seed: int) -> list[dict
     document does; one that leaves no room in the context keeps its last tokens.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
+    model, tokenizer = open_causal_model(folder, torch.float32)
     context = model.config.max_position_embeddings
     new_tokens = min(config.tokens, context - 1)
     how = {"do_sample": True, "temperature": config.temperature} if config.temperature else {"do_sample": False}

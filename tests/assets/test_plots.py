@@ -98,3 +98,16 @@ def test_nothing_is_drawn_of_nothing() -> None:
     assert plots.shares({}) is None
     assert plots.shares({"wanted": {"books": 0.0}}) is None
     assert plots.curves({"train": []}) is None
+
+
+def test_points_have_their_intervals_on_a_logarithmic_scale() -> None:
+    svg = plots.scatter({"screen": (0.5, 0.8, 0.7, 0.9), "cascade": (50.0, 0.85, 0.8, 0.9), "free": (0.0, 1, 1, 1)})
+
+    drawn = {colour: re.match(r"M(\d+) (\d+)V(\d+)M(\d+) (\d+)h6", path) for colour, path in paths(svg).items()}
+    screen, cascade = (list(map(int, found.groups())) for found in drawn.values())
+    assert plots.LEFT < screen[0] < cascade[0] < plots.RIGHT
+    assert screen[1] == plots.BOTTOM and screen[2] == cascade[2] == plots.TOP  # from 0.7 to 0.9
+    assert cascade[2] < cascade[4] < cascade[1]
+    assert said(svg)[0].split() == ["screen", "cascade"]  # what costs nothing has no place on such a scale
+    assert len(plots.image("F1 by cost", svg)) < plots.IN_PLACE
+    assert plots.scatter({}) is None

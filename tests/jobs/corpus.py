@@ -57,6 +57,9 @@ WEB = [
     {"id": "no text"},
 ]
 
+EXAM = {"exam": {"path": "exam.jsonl", "fields": ["question", "answer"], "id": "name"}}
+"""An evaluation set, as a profile names it; one of its examples stands in a document of the corpus."""
+
 FATES = {
     "web": {
         "raw_documents": {"empty_text": 1, "duplicate_id": 1, "missing_field": 1, "invalid_json": 1},
@@ -96,6 +99,16 @@ def write_corpus(folder: Path) -> None:
         half = len(lines) // 2
         (folder / name / "part 1.jsonl").write_text("".join(lines[:half]))
         (folder / name / "part 2.jsonl").write_text("".join(lines[half:]) + tail)
+
+
+def write_exam(folder: Path) -> None:
+    """The file of the evaluation set."""
+    words = WEB[5]["text"].split()
+    examples = [
+        {"name": "found", "question": " ".join(words[5:25]).upper(), "answer": " ".join(words[25:40])},
+        {"name": "elsewhere", "question": "Who was it that opened the window of the tower", "answer": "the old king"},
+    ]
+    (folder / "exam.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
 
 
 def write_profile(folder: Path, *, workers: int = 1, **more: Any) -> Path:

@@ -1,6 +1,7 @@
 """`corpusmill explain`: what became of one document, and which ones it resembles."""
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -135,15 +136,22 @@ def test_scores_are_told_with_their_limits(milled, explain, facts) -> None:
 
     assert scores["toxicity"]["toxicity"] > scores["toxicity"]["max"] == 0.95
     assert scores["perplexity"]["tokens"] > 0
-    assert "Toxicity: 1 (passes at most 0.95)." in explain(milled, "#insult")
+    assert "Toxicity: 1 (passes at most 0.95), by the scorer 'screen'." in explain(milled, "#insult")
     assert facts(milled, "#near-copy")["scores"] == {}
 
 
-def test_a_language_that_the_model_has_not_learned_is_not_judged_by_it(tmp_path, explain) -> None:
+def test_bits_per_byte_and_the_bucket_are_told(tmp_path, explain, facts) -> None:
     german = "Der Müller trug am Morgen das Korn zum Fluss, und niemand wusste, warum er dort so lange blieb. " * 2
-    folder = mill(tmp_path, "*filtered_documents", line("german", german))
+    filters = {"bucket_min_documents": 5, "head_percentile": 0, "middle_percentile": 0}
+    folder = mill(tmp_path, "*filtered_documents", line("german", german), filters=filters)
 
-    assert "not judged: the model has not learned this language" in explain(folder, "#german")
+    told = facts(folder, "#b3")["scores"]["perplexity"]
+    assert told["bucket"] == "tail"
+    bits = math.log2(told["perplexity"]) * told["tokens"] / len(BOOKS[3]["text"])
+    assert told["bits_per_byte"] == pytest.approx(bits)
+    assert f"{bits:.4g} bits per byte, over {told['tokens']} tokens, bucket 'tail'." in explain(folder, "#b3")
+    assert facts(folder, "#german")["scores"]["perplexity"]["bucket"] is None
+    assert "bits per byte, not judged: the model has not learned this language" in explain(folder, "#german")
 
 
 def test_a_rejected_record_is_found_by_its_uri(milled, explain, facts) -> None:

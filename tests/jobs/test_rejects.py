@@ -17,34 +17,15 @@ from pipelines.dataset import Dataset, Draft, Part, Version, seal, write_shard
 from pipelines.schemas import DECISIONS, DOCUMENTS
 from pipelines.store import Store
 from resources.settings import load_profile
-from tests.jobs.corpus import FATES, INSULT, WEB, make_profile
+from tests.jobs.corpus import EXAM, FATES, INSULT, WEB, make_profile
 from tests.jobs.test_chain import Mill, reason
 
-CONTAMINATED = WEB[5]["text"]
-EXAM = {"exam": {"path": "exam.jsonl", "fields": ["question", "answer"], "id": "name"}}
 STAGES = {
     "raw_documents": "ingestion",
     "clean_documents": "cleaning",
     "unique_documents": "deduplication",
     "filtered_documents": "filtering",
 }
-
-
-@pytest.fixture(scope="module")
-def milled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which everything up to the filtered documents has been made, with an evaluation set."""
-    folder = tmp_path_factory.mktemp("milled")
-    words = CONTAMINATED.split()
-    examples = [
-        {"name": "found", "question": " ".join(words[5:25]).upper(), "answer": " ".join(words[25:40])},
-        {"name": "elsewhere", "question": "Who was it that opened the window of the tower", "answer": "the old king"},
-    ]
-    (folder / "exam.jsonl").write_text("".join(json.dumps(example) + "\n" for example in examples))
-    profile = make_profile(folder, contamination={"sets": EXAM})
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = Mill(profile, instance).run("*filtered_documents")
-        assert result.success, reason(result)
-    return folder
 
 
 Command = Callable[..., str]

@@ -31,13 +31,20 @@ class Diary:
         status: str = "done",
         run: str = "run",
         role: str = "stage",
+        bought: str = "0",
+        paid: dict[str, dict[str, str]] | None = None,
     ) -> str:
+        """bought: USD paid for calls. paid: what of it results say that they bought, by maker; '' for this attempt."""
         name = self.ledger.open_attempt(
             root_run=run, run=run, step=asset, asset=asset, partition=partition, role=role, usage=Usage()
         )
         results = {name: made or {}, **(reused or {})}
         outcome = {"version": version, "pins": pins or [], "results": results}
-        self.ledger.close_attempt(name, run, status, Usage(cpu_seconds=seconds), outcome)
+        if paid is not None:
+            outcome["paid"] = {maker or name: amounts for maker, amounts in paid.items()}
+        calls = {"calls": Decimal(bought)}
+        usage = Usage(cpu_seconds=seconds, bought=dict.fromkeys(calls, 1.0), bought_usd=calls)
+        self.ledger.close_attempt(name, run, status, usage, outcome)
         return name
 
     def publish(self, attempt: str, asset: str, version: str, partition: str = "") -> None:

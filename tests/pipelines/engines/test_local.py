@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import psutil
@@ -138,6 +139,20 @@ def test_a_failing_task_in_a_thread_is_raised_as_itself_and_finished_work_stays(
         Engine(store, 2).charged_to("first").map(wanted)
 
     assert [r.reused for r in Engine(store, 1).charged_to("second").map(tasks())][:2] == [True, True]
+
+
+def test_tasks_that_work_alone_are_done_in_this_process_one_after_the_other(store: Store) -> None:
+    wanted = [replace(task, alone=True) for task in tasks(tell_process)]
+    told = [result.stats for result in Engine(store, 3, alone_seconds=0).map(wanted)]
+
+    assert {one["process"] for one in told} == {os.getpid()}
+    assert all(before["ended"] <= after["begun"] for before, after in pairwise(told))
+
+
+def tell_process(inputs: Inputs, number: int) -> Iterable[Made]:
+    begun = time.monotonic()
+    time.sleep(0.01)
+    yield Stats({"process": os.getpid(), "begun": begun, "ended": time.monotonic()})
 
 
 def burn(inputs: Inputs, seconds: float) -> Iterable[Made]:

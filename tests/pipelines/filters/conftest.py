@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.engines.local import Engine
-from pipelines.filters.screen import Screen, extract_screen
+from pipelines.filters.toxicity.screen import Screen, extract_screen
 from pipelines.store import Store
 
 

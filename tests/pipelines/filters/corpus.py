@@ -5,14 +5,15 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 import xxhash
 
-from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
-from pipelines.filters.params import EvaluationSet
-from pipelines.schemas import DOCUMENTS
+from pipelines.dataset import Dataset, Draft, Part, Shard, seal, write_shard
+from pipelines.filters.contamination.params import EvaluationSet
+from pipelines.schemas import DOCUMENTS, PERPLEXITY, TOXICITY
 from pipelines.store import Store
 
 QUESTION = "Anna has seven red apples and gives three of them to her brother. How many apples are left in her basket?"
@@ -101,6 +102,66 @@ def together(*datasets: Dataset) -> Dataset:
 def shuffled(text: str) -> str:
     """The same words in another order: sorted by their hash."""
     return " ".join(sorted(re.findall(r"\S+", text), key=lambda word: xxhash.xxh3_64_intdigest(word.encode(), 1)))
+
+
+def toxicity_scores(store: Store, given: Dataset, toxicity: Sequence[float | None], rows: int = 1000) -> Dataset:
+    """Scores of the screen as they are given, in shards of so many rows."""
+    filled = [{"doc_id": doc_id, "toxicity": score} for doc_id, score in zip(_ids(given), toxicity, strict=True)]
+    table = pa.Table.from_pylist(filled, schema=TOXICITY)
+    shards = tuple(write_shard(store, "toxicity", table.slice(at, rows)) for at in range(0, table.num_rows, rows))
+    return published(store, Draft({"toxicity": Part("table", shards)}), "toxicity_scores", given.partitions[0])
+
+
+def _ids(given: Dataset) -> list[str]:
+    return given.table("documents")["doc_id"].to_pylist()
+
+
+MODEL = {"kind": "ngram", "sha256": "a1" * 32}
+"""The language model of scores that are made up."""
+
+
+def perplexity_scores(
+    store: Store, given: Dataset, perplexity: Sequence[float | None], rows: int = 1000, model: Any = MODEL
+) -> Dataset:
+    """Perplexities as they are given, in shards of so many rows, as if this model had made them."""
+    count = len(perplexity)
+    values = pa.array(perplexity, pa.float64())
+    columns = [_ids(given), values, values, [9] * count, [0] * count]
+    table = pa.table(columns, schema=PERPLEXITY)
+    shards = tuple(write_shard(store, "perplexity", table.slice(at, rows)) for at in range(0, count, rows))
+    return published(
+        store, Draft({"perplexity": Part("table", shards)}, {"model": model}), "perplexity_scores", given.partitions[0]
+    )
+
+
+def perplexity_model(
+    store: Store,
+    quantiles: Sequence[float],
+    languages: dict[str, int],
+    by_language: dict[str, Sequence[float]] | None = None,
+    model: Any = MODEL,
+) -> Dataset:
+    """A model of which there is only what it thinks of the reference. languages: documents of each; by_language: their
+    perplexities, sorted."""
+    of_language = {
+        code: {"documents": len(values), "quantiles": list(values)} for code, values in (by_language or {}).items()
+    }
+    reference = {
+        "model": model,
+        "documents": sum(languages.values()),
+        "languages": languages,
+        "quantiles": list(quantiles),
+        "by_language": of_language,
+    }
+    content = json.dumps(reference).encode()
+    shard = Shard(store.put(content), len(content), 0, "reference.json")
+    return published(store, Draft({"perplexity_model": Part("files", (shard,))}), "perplexity_model")
+
+
+def unsearched(store: Store) -> Dataset:
+    """Scores of contamination where no set was looked for."""
+    parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
+    return published(store, Draft(parts), "contamination_scores", "book")
 
 
 def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:

@@ -1,20 +1,27 @@
 """Stage filtered_documents: which rule drops what, by which threshold, and what a changed threshold costs."""
 
-import json
-
-import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
-from pipelines.dataset import Dataset, Draft, Part, Shard, write_shard
+from pipelines.dataset import Dataset, Draft, Part, write_shard
 from pipelines.engines.local import Engine
 from pipelines.filters.decide import filter_documents
-from pipelines.filters.params import FilterParams, PerplexityParams, ToxicityParams
-from pipelines.filters.perplexity import score_perplexity, train_perplexity
-from pipelines.filters.toxicity import score_toxicity
-from pipelines.schemas import DOCUMENTS, PERPLEXITY, TOXICITY
+from pipelines.filters.params import FilterParams
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
+from pipelines.filters.thresholds import kept_at
+from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
+from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
-from tests.pipelines.filters.corpus import documents, published
+from tests.pipelines.filters.corpus import (
+    documents,
+    perplexity_model,
+    perplexity_scores,
+    published,
+    toxicity_scores,
+    unsearched,
+)
 
 QUANTILES = [float(100 + step) for step in range(1001)]
 """The reference's perplexities: 100 at 0 %, 1,000 at 90 %, 1,090 at 99 %."""
@@ -24,31 +31,16 @@ def scores(
     store: Store, given: Dataset, toxicity: list[float | None], perplexity: list[float | None], rows: int = 1000
 ) -> tuple[Dataset, Dataset, Dataset]:
     """Of toxicity and perplexity as they are given; nothing is looked for in the way of contamination."""
-    ids = given.table("documents")["doc_id"]
-    toxic = pa.table([ids, pa.array(toxicity, pa.float64())], schema=TOXICITY)
-    count = len(perplexity)
-    perplex = pa.table([ids, pa.array(perplexity, pa.float64()), [9] * count, [0] * count], schema=PERPLEXITY)
-    shards = {
-        name: tuple(write_shard(store, name, table.slice(at, rows)) for at in range(0, count, rows))
-        for name, table in (("toxicity", toxic), ("perplexity", perplex))
-    }
     return (
-        published(store, Draft({"toxicity": Part("table", shards["toxicity"])}), "toxicity_scores", "book"),
-        published(store, Draft({"perplexity": Part("table", shards["perplexity"])}), "perplexity_scores", "book"),
+        toxicity_scores(store, given, toxicity, rows),
+        perplexity_scores(store, given, perplexity, rows),
         unsearched(store),
     )
 
 
-def unsearched(store: Store) -> Dataset:
-    parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
-    return published(store, Draft(parts), "contamination_scores", "book")
-
-
 @pytest.fixture
 def model(store: Store) -> Dataset:
-    content = json.dumps({"documents": 99, "languages": {"en": 95, "fr": 4}, "quantiles": QUANTILES}).encode()
-    shard = Shard(store.put(content), len(content), 0, "reference.json")
-    return published(store, Draft({"perplexity_model": Part("files", (shard,))}), "perplexity_model")
+    return perplexity_model(store, QUANTILES, {"en": 95, "fr": 4})
 
 
 CONFIG = FilterParams(max_toxicity=0.8, max_perplexity_percentile=90, max_perplexity_factor=2, min_perplexity=20)
@@ -72,7 +64,11 @@ def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model
     ]
     assert decided.table("documents")["text"].to_pylist() == ["fine", "on the edge"]
     assert [shard.rows for shard in decided.shards("documents")] == [1, 1]
-    assert draft.stats["dropped"] == {"toxicity": 2, "perplexity_high": 1, "perplexity_low": 1, "contamination": 0}
+    assert {rule: count for rule, count in draft.stats["dropped"].items() if count} == {
+        "toxicity": 2,
+        "perplexity_high": 1,
+        "perplexity_low": 1,
+    }
     assert (draft.stats["documents_in"], draft.stats["documents_out"]) == (6, 2)
     assert draft.stats["bytes_out"] == len("fine") + len("on the edge")
     drawn = {
@@ -83,7 +79,24 @@ def test_the_first_rule_that_objects_decides(store: Store, engine: Engine, model
         "text bytes": {"before": 6, "after": 2},
         "toxicity": {"kept": 2, "dropped": 4},
         "perplexity": {"kept": 2, "dropped": 4},
+        "contamination": {"kept": 0, "dropped": 0},
     }
+
+
+def test_another_threshold_keeps_what_the_table_of_thresholds_said(
+    store: Store, engine: Engine, model: Dataset
+) -> None:
+    given = documents(store, ["fine", "rude", "odd", "dull", "rude and odd", "on the edge"], shard_rows=4)
+    measured = scores(store, given, [0.1, 0.9, 0.1, 0.1, 0.9, None], [500, 500, 2500, 10, 2500, 2000], rows=4)
+
+    def decided(**changed: float) -> dict:
+        return filter_documents(given, *measured, model, CONFIG.model_copy(update=changed), engine).stats
+
+    for rule, key in (("toxicity", "max_toxicity"), ("perplexity_high", "max_perplexity")):
+        for edge, kept, kept_bytes in kept_at(rule, decided()["thresholds"][rule]):
+            if rule == "toxicity" or 20 <= edge <= 2000:  # of two limits of perplexity the stricter holds
+                then = decided(**{key: edge})
+                assert (then["documents_out"], then["bytes_out"]) == (kept, kept_bytes)
 
 
 def test_a_missing_score_objects_to_nothing_and_is_counted(store: Store, engine: Engine, model: Dataset) -> None:

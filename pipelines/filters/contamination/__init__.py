@@ -1,0 +1,1 @@
+"""What documents share with evaluation sets, and what becomes of such documents."""

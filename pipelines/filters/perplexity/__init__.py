@@ -1,0 +1,1 @@
+"""How surprising documents are to a language model: n-gram models of our own, KenLM's files, causal models."""

@@ -1,0 +1,1 @@
+"""How likely documents are toxic: a cascade of scorers, from a linear screen to neural models and people's services."""
