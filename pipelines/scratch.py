@@ -37,7 +37,9 @@ def working_folder(store: Store, kind: str) -> Iterator[Path]:
 def _others_wait(store: Store, kind: str) -> Iterator[Path]:
     """The folder that all workers of a kind share. None of them looks for what was left while one makes its own, which
     is locked a moment later."""
-    gate = os.open(store.scratch(kind).parent, os.O_RDONLY)
+    place = store.scratch_path(kind).parent
+    place.mkdir(parents=True, exist_ok=True)
+    gate = os.open(place, os.O_RDONLY)
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(gate, fcntl.LOCK_EX)

@@ -84,8 +84,14 @@ class Database:
     def patiently(self, work: Callable[[], T]) -> T:
         """The result of `work`, which is done again while the database is away. Raises `LedgerError` when it stays so,
         or can't be used: its disk is full, it refuses us."""
-        try:
+        with self.telling():
             return patiently(self.place, work)
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Raise `LedgerError` from an error of the database that is not ours."""
+        try:
+            yield
         except sa.exc.DBAPIError as error:
             if (told := _unusable(self.place, error)) is None:
                 raise

@@ -210,14 +210,14 @@ class Ledger:
 
     def heartbeat(self, attempt: str, run: str, usage: Usage, progress: dict[str, Any]) -> None:
         """Say that an attempt is alive and what it has used so far. Left out while the database is away: the next one
-        tells more."""
+        tells more. Raises `LedgerError` where the database can't be used."""
         try:
-            with self._writing() as sql:
+            with self._database.telling(), self._writing() as sql:
                 self._append(sql, attempt, run, "heartbeat", {"usage": usage.record(), "progress": progress})
-        except sa.exc.DBAPIError as error:
-            if not is_passing(error):
+        except LedgerError as error:
+            if not isinstance(error.__cause__, Exception) or not is_passing(error.__cause__):
                 raise
-            logger.info("a heartbeat was left out: %s", error)
+            logger.info("a heartbeat was left out: %s", error.__cause__)
 
     def close_attempt(self, attempt: str, run: str, status: str, usage: Usage, outcome: dict[str, Any]) -> None:
         """Close an attempt. status: 'done', 'failed' or 'cancelled'.

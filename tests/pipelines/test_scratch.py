@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ def test_a_folder_goes_with_its_work_also_when_that_fails(store: Store) -> None:
         (folder / "text").write_bytes(b"words")
         assert held(store) == [folder]
         raise ZeroDivisionError
+
+    assert not (Path(store.root) / "work" / "ngrams").exists()
+
+
+def test_folders_come_and_go_at_once(store: Store) -> None:
+    def work(_: int) -> None:
+        for _ in range(300):
+            with working_folder(store, "ngrams") as folder:
+                (folder / "text").write_bytes(b"words")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
     assert not (Path(store.root) / "work" / "ngrams").exists()
 

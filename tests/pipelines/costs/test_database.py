@@ -81,7 +81,10 @@ def test_a_full_disk_is_told_at_once(file: Path) -> None:
     with pytest.raises(LedgerError, match=r"ledger.db cannot be used: its disk is full; make space there"):
         ledger.close_attempt(attempt, "r", "done", Usage(), {"error": "x" * 100_000})
 
-    assert Ledger(f"sqlite:///{file}").events(kinds=("closed",)) == []
+    with pytest.raises(LedgerError, match="its disk is full"):
+        ledger.heartbeat(attempt, "r", Usage(), {"task": "x" * 100_000})
+
+    assert Ledger(f"sqlite:///{file}").events(kinds=("closed", "heartbeat")) == []
 
 
 def test_a_file_of_another_kind_is_refused(file: Path) -> None:
