@@ -128,14 +128,14 @@ class ToxicityParams(Params):
         default=0.5,
         gt=0,
         lt=1,
-        description="score above which the neural models call a document toxic: the band is chosen for it, and scores "
-        "of the screen are mapped to its sides; set filters.max_toxicity to the same",
+        description="score above which the neural models call a document toxic: the band is chosen for it, and cheap "
+        "scores are mapped to its sides; set filters.max_toxicity to the same",
     )
     band: list[float] | None = Field(
         default=None,
         min_length=2,
         max_length=2,
-        description="lowest and highest score of the screen that leave it open; null: chosen from the sample",
+        description="lowest and highest cheap score (screen, lexicon) that leave it open; null: chosen from the sample",
     )
     calibration: CalibrationParams = CalibrationParams()
     remote: RemoteParams = RemoteParams()

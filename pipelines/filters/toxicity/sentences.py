@@ -40,6 +40,8 @@ def sentence_ends(text: str) -> list[int]:
     A sentence ends after a mark that ends one, and its closing quotes, where white space follows (in Chinese and
     Japanese always), and with every line. An abbreviation ends one too. A blank text has no sentence.
     """
+    if not text.strip():
+        return []
     ends = [match.end() for match in _END.finditer(text)]
     if text[ends[-1] if ends else 0 :].strip():
         ends.append(len(text))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, seal
+from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.filters.comparison import (
     _as_calibration,
@@ -23,7 +23,6 @@ from pipelines.filters.comparison import (
 )
 from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.filters.perplexity.stage import train_perplexity
 from pipelines.filters.statistics import Confusion
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.params import ToxicityParams
@@ -31,7 +30,7 @@ from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.settings import HOME
 from resources.similarity import simhash_similarity
-from tests.pipelines.filters.corpus import DATA, documents
+from tests.pipelines.filters.corpus import documents, published, real, trained_model
 
 SCORED = st.lists(st.tuples(st.booleans(), st.sampled_from([float("nan"), 0.0, 0.2, 0.5, 0.7, 1.0])), min_size=1)
 RUDE = [f"You are a fucking idiot, number {n}, you stupid piece of shit." for n in range(40)]
@@ -58,14 +57,12 @@ def corpus(store: Store) -> Dataset:
         store, [f"The miller of number {n} counted {n} sacks of grain in the morning." for n in range(80)]
     )
     stats = {"documents_out": 80, "bytes_out": 4_000_000}
-    version = seal(store, Draft(given.version.parts, stats), asset="unique_documents", partition="other")
-    return Dataset("unique_documents", (version,), store)
+    return published(store, Draft(given.version.parts, stats), "unique_documents", "other")
 
 
 @pytest.fixture
 def model(store: Store, corpus: Dataset, engine: Engine) -> Dataset:
-    draft = train_perplexity(corpus, PerplexityParams(min_tokens=10), engine)
-    return Dataset("perplexity_model", (seal(store, draft, asset="perplexity_model"),), store)
+    return trained_model(store, corpus, PerplexityParams(min_tokens=10), engine)
 
 
 @given(SCORED)
@@ -189,9 +186,8 @@ def test_the_parameters_are_restored_with_the_path_of_here() -> None:
     assert ComparisonParams.model_validate(ComparisonParams.restored(none.recorded, here)) == none
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="no shared data")
 def test_real_comments_are_read_as_they_are(tmp_path: Path) -> None:
-    path = DATA / "toxicity/surge_toxicity_en.csv"
+    path = real("toxicity/surge_toxicity_en.csv")
     sample = LabelledSample(path=str(path), label="is_toxic", toxic=["Toxic"])
 
     known, new = halves(measuring(ComparisonParams(sample=sample)))
@@ -245,4 +241,3 @@ def test_the_cascade_and_its_model_are_measured_with_a_real_checkpoint(
     assert list(measured) == ["simhash", "screen", "cascade", "neural model", "perplexity"]
     assert measured["neural model"]["f1"]["value"] > 0.9
     assert measured["neural model"]["peak_memory_bytes"] > measured["screen"]["peak_memory_bytes"]
-    assert measured["cascade"]["usage"]["cpu_seconds"] < measured["neural model"]["usage"]["cpu_seconds"]
