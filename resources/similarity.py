@@ -9,10 +9,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from pipelines.dedup import signatures
 from pipelines.dedup.params import SimHashParams
 from pipelines.dedup.simhash import BITS, fingerprints
 from pipelines.text.shingles import shingle_hashes
 from pipelines.text.words import word_batches
+
+VERSION = [1, signatures.VERSION]
+"""Of this code and of what makes the fingerprints; raise the first when similarities change."""
 
 BLOCK = 512
 """Texts that are compared with all others at once."""

@@ -28,7 +28,7 @@ from pipelines.filters.toxicity.lexicon import cut_passages
 from pipelines.filters.toxicity.neural import BatchTooLarge
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.params import RemoteParams, ToxicityParams
-from pipelines.filters.toxicity.remote import RemoteScorer
+from pipelines.filters.toxicity.remote import RemoteScorer, pace_of
 from pipelines.purchases import Quote
 from pipelines.schemas import TOXICITY_LABELS
 from pipelines.store import digest
@@ -211,7 +211,7 @@ class RemoteExpert:
         passages, first = self.passages(documents)
         languages = np.repeat(np.array(documents["language"].fill_null("und").to_pylist(), object), np.diff(first))
         scores, open_rows, paid = _answers(kept, len(passages), len(self.params.attributes))
-        scorer = RemoteScorer(self.params, count)
+        scorer = RemoteScorer(self.params, count, pace=pace_of(str(self.params.url)))
         with kept.open("a", encoding="utf-8") as file:
 
             def keep(number: int, row: list[float]) -> None:

@@ -168,6 +168,11 @@ class ToxicityParams(Params):
             raise ValueError("calibration chooses the band for neural models, and neural names none")
         if self.calibration.path is not None and self.calibration.language not in self.languages:
             raise ValueError(f"calibration.language {self.calibration.language} is not among languages of the screen")
+        if self.calibration.path is not None and not any(self.calibration.language in m.languages for m in self.neural):
+            raise ValueError(
+                f"no neural model knows calibration.language {self.calibration.language}, so no band can be chosen; "
+                "correct it, or give band"
+            )
         if self.remote.url is not None and self.remote.usd_per_call is None:
             raise ValueError('remote.usd_per_call is missing; give the price of a call, "0" where there is none')
         wanted = {"neural": bool(self.neural), "remote": self.remote.url is not None}

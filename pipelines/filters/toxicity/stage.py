@@ -211,12 +211,7 @@ class _Stage:
         def whole(objects: Iterable[str]) -> pa.Table:
             return pa.concat_tables([read_table(self.engine.store, name) for name in objects])
 
-        models = [name for name in sample[0].said if name != REMOTE]
-        if not models:
-            raise ValueError(
-                f"toxicity: no neural model knows {wanted.language}, the language of the calibration sample, so no "
-                "band can be chosen; correct toxicity.calibration.language, or set toxicity.band"
-            )
+        models = list(sample[0].said)
         labels = [whole(shard.said[name][1] for shard in sample) for name in models]
         said = np.stack([verdict_of(one, VERDICTS)[0] for one in labels], axis=1)
         expert = pooled(said, self.config.neural_decision) > self.config.neural_threshold
