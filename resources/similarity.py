@@ -12,11 +12,9 @@ import xxhash
 from pipelines.dedup import signatures
 from pipelines.dedup.params import SimHashParams
 from pipelines.dedup.simhash import BITS, fingerprints
+from pipelines.filters.comparison import Similarity
 from pipelines.text.shingles import shingle_hashes
 from pipelines.text.words import word_batches
-
-VERSION = [1, signatures.VERSION]
-"""Of this code and of what makes the fingerprints; raise the first when similarities change."""
 
 BLOCK = 512
 """Texts that are compared with all others at once."""
@@ -35,6 +33,10 @@ def simhash_similarity(texts: pa.Array, others: pa.Array) -> npt.NDArray[np.floa
         distance[(named[rows, None] == other_names) | (theirs == 0)] = BITS + 1
         nearest[rows] = distance.min(axis=1)
     return np.where((nearest > BITS) | (ours == 0), np.nan, 1 - nearest / BITS)
+
+
+SIMHASH = Similarity(simhash_similarity, (1, signatures.VERSION))
+"""version: of this code, and of what makes the fingerprints."""
 
 
 def _names(texts: pa.Array) -> npt.NDArray[np.uint64]:

@@ -12,7 +12,7 @@ from jobs.command import main
 from jobs.review import present_threshold
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import Draft, seal
-from pipelines.filters.toxicity.calibration import read_sample
+from pipelines.filters.toxicity.labelled import read_sample
 from pipelines.filters.toxicity.params import CalibrationParams
 from pipelines.removals import Removal, Removals
 from pipelines.store import Store
