@@ -52,11 +52,10 @@ def libraries(runtime: str) -> dict[str, str]:
         ) from None
 
 
-def find(params: NeuralParams, checkpoint: Path | None = None) -> Found:
-    """The model that the parameters name; checkpoint: in place of theirs. Raises `ModelError` where it, or what runs
-    it, is not there."""
+def find(params: NeuralParams) -> Found:
+    """The model that the parameters name. Raises `ModelError` where it, or what runs it, is not there."""
     libraries(params.runtime)
-    path = checkpoint or (Path(params.checkpoint) if params.checkpoint else _released(str(params.model)))
+    path = Path(params.checkpoint) if params.checkpoint else _released(str(params.model))
     name = params.model or str(path)
     if not path.is_file():
         raise ModelError(f"toxicity: there is no checkpoint at {path}; set checkpoint to a file in Detoxify's format")

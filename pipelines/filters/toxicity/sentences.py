@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engines.task import Inputs, Made, Stats
+from pipelines.filters.tallies import numbers
 from pipelines.filters.toxicity import experts
 from pipelines.filters.toxicity.cascade import REMOTE
 from pipelines.filters.toxicity.experts import NeuralExpert
 from pipelines.filters.toxicity.lexicon import Lexicons
 from pipelines.filters.toxicity.neural import BatchTooLarge
-from pipelines.filters.toxicity.scores import Combining, numbers, screened
+from pipelines.filters.toxicity.scores import Combining, screened
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.schemas import TOXICITY_SENTENCES
 
