@@ -40,5 +40,5 @@ clean:  ## forget everything that was made and installed
 
 .venv/dev: .venv/demo
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx]"
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped, and make bench ends at scoring"
 	@touch $@

@@ -9,12 +9,12 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 from pipelines.filters.toxicity.neural_params import NeuralParams
-from pipelines.pretrained import DESCRIBING, ModelError, cached_folder, file_hash
+from pipelines.pretrained import DESCRIBING, ModelError, cached_folder, file_hash, minor_versions
 from pipelines.store import digest
 
 _EXTRAS = {"onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx"}
@@ -38,12 +38,11 @@ class Found:
 
 
 def libraries(runtime: str) -> dict[str, str]:
-    """Minor versions of what scores: a patch release moves rounding at most. Raises `ModelError`, naming the extra,
-    where one is missing."""
+    """Minor versions of what scores. Raises `ModelError`, naming the extra, where one is missing."""
     wanted = ["detoxify", "tokenizers", "torch", "transformers"]
     wanted += ["onnx", "onnxruntime", "onnxscript"] if runtime == "onnx" else []
     try:
-        return {name: ".".join(version(name).split(".")[:2]) for name in wanted}
+        return minor_versions(*wanted)
     except PackageNotFoundError as error:
         extra = _EXTRAS.get(str(error.name), "toxicity")
         raise ModelError(

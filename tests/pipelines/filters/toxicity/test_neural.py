@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipelines.filters.toxicity import neural, neural_checkpoint, neural_runtime
+from pipelines.filters.toxicity import neural, neural_runtime
 from pipelines.filters.toxicity.neural import (
     BatchTooLarge,
     Classifier,
@@ -403,7 +403,7 @@ def test_a_missing_package_is_told_with_its_extra(
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr(neural_checkpoint, "version", without)
+    monkeypatch.setattr("pipelines.pretrained.version", without)
     with pytest.raises(ModelError, match=rf"needs {package}, which is not installed: pip install -e '\.\[{extra}\]'"):
         open_classifier(of(made, runtime="onnx"))
 
