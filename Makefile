@@ -14,7 +14,7 @@ test: .venv/dev  ## the tests
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 test-slow: .venv/dev  ## the tests that kill processes for minutes, or need a server
-	@$(BIN)/python -m pytest -m slow --durations=20
+	@$(BIN)/python -m pytest -m slow --numprocesses 2 --dist loadfile --durations=20
 
 ui: .venv/demo  ## open Dagster on the same instance as the demo
 	@$(PYTHON) deploy/check_machine.py --port $(PORT)
@@ -40,5 +40,5 @@ clean:  ## forget everything that was made and installed
 
 .venv/dev: .venv/demo
 	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[train,spark,postgres,dev,toxicity,onnx,unigram]"
-	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped"
+	@$(BIN)/pip install -qq --disable-pip-version-check --editable ".[kenlm]" || echo "kenlm cannot be built here (it needs g++): its tests are skipped, and make bench ends at scoring"
 	@touch $@

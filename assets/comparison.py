@@ -8,16 +8,23 @@ from pipelines.filters.comparison import compare_filters
 from pipelines.filters.comparison_params import ComparisonParams
 from pipelines.filters.perplexity import likelihood
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.filters.toxicity import experts, stage
+from pipelines.filters.toxicity import calibration, experts, stage
 from pipelines.filters.toxicity.params import ToxicityParams
-from resources.similarity import simhash_similarity
+from resources.similarity import SIMHASH
 
 
 @asset(
     group="evaluation",
     kinds={"python"},
     shows="",
-    stage_versions=[comparison.VERSION, stage.VERSION, experts.VERSION, likelihood.SCORING_VERSION],
+    stage_versions=[
+        comparison.VERSION,
+        stage.VERSION,
+        experts.VERSION,
+        calibration.VERSION,
+        likelihood.SCORING_VERSION,
+        *SIMHASH.version,
+    ],
 )
 def filter_benchmark(
     unique_documents: Dataset,
@@ -31,4 +38,4 @@ def filter_benchmark(
 
     Without a sample (`filter_benchmark.sample.path`) nothing is measured.
     """
-    return compare_filters(unique_documents, perplexity_model, config, toxicity, perplexity, simhash_similarity, engine)
+    return compare_filters(unique_documents, perplexity_model, config, toxicity, perplexity, SIMHASH, engine)

@@ -9,12 +9,10 @@ are CPU seconds on one thread, since other work may share the machine. That the 
 tests/pipelines/filters/toxicity/test_neural.py.
 """
 
-import csv
 import random
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ import torch
 from detoxify import Detoxify
 
 from benchmarks import toxicity
-from benchmarks.harness import Measurement, main
+from benchmarks.harness import Measurement, cpu_seconds, main
 from pipelines.engines.local import Engine
 from pipelines.filters.comparison import documents_of
 from pipelines.filters.toxicity.neural import open_classifier
@@ -55,7 +53,8 @@ def measure(quick: bool) -> list[Measurement]:
         forms = {form: FORMS[form] for form in ("float32", "int8")} if quick else FORMS
         models = {form: NeuralParams.model_validate(settings | own) for form, own in forms.items()}
         theirs = Detoxify(checkpoint=str(made.path), huggingface_config_path=str(made.config))
-        return [*batches(models, theirs, 32 if quick else 200), *cascades(folder, models, theirs, quick)]
+        found = batches(models, theirs, 32 if quick else 200)
+        return found if quick else [*found, *cascades(folder, models, theirs)]
 
 
 def batches(models: dict[str, NeuralParams], theirs: Detoxify, count: int) -> list[Measurement]:
@@ -76,9 +75,9 @@ def batches(models: dict[str, NeuralParams], theirs: Detoxify, count: int) -> li
     ]
 
 
-def cascades(folder: Path, models: dict[str, NeuralParams], theirs: Detoxify, quick: bool) -> list[Measurement]:
+def cascades(folder: Path, models: dict[str, NeuralParams], theirs: Detoxify) -> list[Measurement]:
     """The stage as it stands, on tweets that chose nothing, in three rounds of different ones."""
-    known, new = toxicity.tweets(quick)
+    known, new = toxicity.tweets(quick=False)
     engine = Engine(Store(folder / "store"), workers=1)
 
     def stage(params: ToxicityParams, texts: Sequence[str]) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def cascades(folder: Path, models: dict[str, NeuralParams], theirs: Detoxify, qu
     }
     for params in ours.values():
         stage(params.model_copy(update={"band": [0.0, 1.0]}), known.texts[:2])
-    share = 50 if quick else 500
+    share = 500
     spent: dict[str, list[float]] = {}
     read = 0
     for texts in (new.texts[at : at + share] for at in range(0, 3 * share, share)):
@@ -123,18 +122,10 @@ def comments(count: int) -> list[str]:
     """Comments and tweets, half and half, drawn with a fixed seed; at most so many."""
     texts: list[str] = []
     for name, column in (("surge_toxicity_en.csv", "text"), ("davidson_tweets.csv", "tweet")):
-        with (DATA / "toxicity" / name).open(encoding="utf-8") as file:
-            found = [row[column] for row in csv.DictReader(file)]
+        found = [row[column] for row in toxicity.read(name)]
         texts += random.Random(0).sample(found, min(len(found), count // 2))
     random.Random(1).shuffle(texts)
     return texts
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """CPU time of one call."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import random
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import kenlm
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import REPEATS, Measurement, main
+from benchmarks.harness import REPEATS, Measurement, cpu_seconds, main
 from benchmarks.peers import lmplz
 from pipelines.filters.perplexity.arpa import read_arpa, write_arpa
 from pipelines.filters.perplexity.ngram_model import FILE_NAMES, NgramModel
@@ -130,13 +129,6 @@ def in_turns(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[
     """Medians of three, taken in turns."""
     turns = [(cpu_seconds(ours), cpu_seconds(theirs)) for _ in range(3)]
     return statistics.median(a for a, _ in turns), statistics.median(b for _, b in turns)
-
-
-def cpu_seconds(run: Callable[[], object]) -> float:
-    """CPU seconds of one call, in this process."""
-    begin = time.process_time()
-    run()
-    return time.process_time() - begin
 
 
 def quietly(load: Callable[[], object]) -> kenlm.Model:

@@ -3,7 +3,7 @@
 Run `python -m benchmarks.toxicity [--quick] [--json]`. Labelled comments and tweets stand in `../shared/data`. No
 released weights are at hand, so the neural model is a small one in Detoxify's format that has learned from the even
 rows of the same data; what is chosen (thresholds, the band) is chosen on even rows, everything is measured on odd ones.
-How fast scores are made is measured in `scoring.py`.
+How fast scores are made is measured in `scoring.py` and `neural.py`.
 """
 
 import argparse
@@ -128,7 +128,7 @@ def measure(quick: bool) -> tuple[list[Quality], list[list[str]], dict[str, str]
         engine = Engine(Store(folder), workers=1)
         models = neural(Path(folder), sets) if neural_is_here() else {}
         if not models:
-            notes["neural model"] = "detoxify is not installed: `pip install corpusmill[toxicity]`"
+            notes["neural model"] = "detoxify is not installed: `pip install -e '.[toxicity]'`"
         for name, (known, new) in sets.items():
             scorers = {"screen": ToxicityParams(), **{scorer: of[name] for scorer, of in models.items()}}
             for scorer, params in scorers.items():

@@ -6,7 +6,7 @@ Beside that file lies another with the sample itself (scores, sizes of bins), wi
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -73,11 +73,10 @@ def export(
     per_bin: documents of every bin of the score, fewer where there are fewer. characters: shown of a text. Raises
     `LedgerError` where there are no scores, or a file that may hold labels.
     """
-    if profile.previews == "off":
-        raise LedgerError("the profile has previews: off, so no text may leave the store; set previews to ui or store")
+    _refuse_without_previews(profile)
     ledger, store = Ledger(profile.ledger_url, settle=False), Store(profile.store_url)
     datasets = _scores(ledger, store, profile, SCORES[score])
-    forgotten = frozenset(doc_id for one in ledger.removals().removals for doc_id, _, _ in one.documents)
+    forgotten = _forgotten(ledger)
     sampler = Sampler(score, present_threshold(ledger, store, profile, score), per_bin)
     for dataset in datasets:
         for number, shard in enumerate(_aligned(dataset, score)):
@@ -85,6 +84,8 @@ def export(
             sampler.add(dataset.version.partition, number, table, forgotten)
     sample = sampler.sample([(d.asset, d.version.partition, d.version.id) for d in datasets])
     beside = beside_of(path)
+    if beside.exists() and not path.exists():
+        raise LedgerError(f"{beside} is there already and belongs to another sample; name another file")
     try:
         cut = write_rows(path, _texts(sample, datasets), annotators, characters)
         beside.write_text(json.dumps(sample.record(), indent=1) + "\n", encoding="utf-8")
@@ -122,6 +123,16 @@ def present_threshold(ledger: Ledger, store: Store, profile: Profile, score: str
     if newest is None:
         return getattr(profile.filters, f"max_{score}")
     return Version.load(store, newest.version).stats.get("limits", {}).get(f"max_{score}")
+
+
+def _refuse_without_previews(profile: Profile) -> None:
+    if profile.previews == "off":
+        raise LedgerError("the profile has previews: off, so no text may leave the store; set previews to ui or store")
+
+
+def _forgotten(ledger: Ledger) -> frozenset[str]:
+    """Ids of the documents that were forgotten: their texts leave the store no more, though it may hold them still."""
+    return frozenset(doc_id for one in ledger.removals().removals for doc_id, _, _ in one.documents)
 
 
 def beside_of(path: Path) -> Path:
@@ -181,6 +192,8 @@ def import_labels(
     the same labels. calibration: a new file for the labelled texts. Raises `LedgerError` where a file cannot be used;
     then nothing is noted.
     """
+    if calibration:
+        _refuse_without_previews(profile)
     ledger, store = Ledger(profile.ledger_url, settle=False), Store(profile.store_url)
     sample = _read_sample(sample_path or beside_of(paths[0]))
     try:
@@ -190,8 +203,11 @@ def import_labels(
     found = review(sample, labels)
     if work:
         _ = work.usd  # said before a file is written
-    language = profile.toxicity.calibration.language
-    written = _write_calibration(calibration, sample, labels, store, language) if calibration else None
+    language, written = profile.toxicity.calibration.language, None
+    if calibration:
+        forgotten = _forgotten(ledger)
+        verdicts = {name: label for name, label in verdicts_of(labels).items() if name not in forgotten}
+        written = _write_calibration(calibration, sample, verdicts, store, language)
     booked = _book(ledger, sample, labels, work) if work else None
     record = found.record() | {"booked": booked, "calibration_texts": written}
     if as_json:
@@ -225,12 +241,17 @@ def _read_sample(path: Path) -> Sample:
         raise LedgerError(f"{path} is not what `review export` wrote ({error!r}); take that file") from None
 
 
-def _write_calibration(path: Path, sample: Sample, labels: Labels, store: Store, language: str) -> int:
+def _write_calibration(
+    path: Path, sample: Sample, verdicts: Mapping[str, bool | None], store: Store, language: str
+) -> int:
     """The labelled texts in a language, whole, for `toxicity.calibration`; returns how many. Ties are left out."""
-    verdicts = {doc_id: label for doc_id, label in verdicts_of(labels).items() if label is not None}
     try:
         datasets = [Dataset(asset, (Version.load(store, version),), store) for asset, _, version in sample.versions]
-        texts = [t for t in _texts(sample, datasets) if t["doc_id"] in verdicts and t["language"] == language]
+        texts = [
+            text
+            for text in _texts(sample, datasets)
+            if verdicts.get(text["doc_id"]) is not None and text["language"] == language
+        ]
         if not texts:
             raise LedgerError(
                 f"no labelled document is in {language}, the language of calibration samples; set "
@@ -238,7 +259,7 @@ def _write_calibration(path: Path, sample: Sample, labels: Labels, store: Store,
             )
         with path.open("x", encoding="utf-8") as file:
             for one in texts:
-                line = {"text": one["text"], "label": int(verdicts[one["doc_id"]])}
+                line = {"text": one["text"], "label": int(bool(verdicts[one["doc_id"]]))}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
     except StoreError as error:
         raise LedgerError(f"the texts that were labelled are no longer stored ({error}); export a new sample") from None

@@ -6,6 +6,7 @@ What they are used for stands in `pipelines/training/samples.py`, `pipelines/fil
 
 import functools
 import hashlib
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +75,26 @@ def open_causal_model(folder: Path, precision: "torch.dtype", device: str = "cpu
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, local_files_only=True, dtype=precision, output_loading_info=True
         )
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        model, told = loaded
+        model = model.to(device)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, MemoryError, SafetensorError) as error:
+        if out_of_memory(error):
+            raise ModelError(
+                f"the memory of the {device} does not suffice for the model in {folder}; take a smaller one"
+            ) from None
         reason = " ".join(str(error).split())[:300]
         raise ModelError(f"the folder {folder} holds no causal model that transformers can load: {reason}") from error
-    model, told = loaded
     if missing := sorted(told["missing_keys"]):
         raise ModelError(
             f"the folder {folder} holds no whole causal model: {len(missing)} of its weights are missing, the first is "
             f"{missing[0]}"
         )
-    return model.to(device).eval(), tokenizer
+    return model.eval(), tokenizer
+
+
+def minor_versions(*packages: str) -> dict[str, str]:
+    """Of what runs a model, for keys: a patch release moves rounding at most. Raises `PackageNotFoundError`."""
+    return {name: ".".join(version(name).split(".")[:2]) for name in packages}
 
 
 def out_of_memory(error: Exception) -> bool:

@@ -9,8 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from pipelines.dedup import signatures
 from pipelines.dedup.params import SimHashParams
 from pipelines.dedup.simhash import BITS, fingerprints
+from pipelines.filters.comparison import Similarity
 from pipelines.text.shingles import shingle_hashes
 from pipelines.text.words import word_batches
 
@@ -31,6 +33,10 @@ def simhash_similarity(texts: pa.Array, others: pa.Array) -> npt.NDArray[np.floa
         distance[(named[rows, None] == other_names) | (theirs == 0)] = BITS + 1
         nearest[rows] = distance.min(axis=1)
     return np.where((nearest > BITS) | (ours == 0), np.nan, 1 - nearest / BITS)
+
+
+SIMHASH = Similarity(simhash_similarity, (1, signatures.VERSION))
+"""version: of this code, and of what makes the fingerprints."""
 
 
 def _names(texts: pa.Array) -> npt.NDArray[np.uint64]:

@@ -6,13 +6,12 @@ as a process of its own, with the same text, settings and memory.
 
 import json
 import shutil
-import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.peers import ENVIRONMENTS, ROOT
+from benchmarks.peers import ENVIRONMENTS, ROOT, timed
 
 VERSION = "0.3.0"
 NAME = f"lmplz of kenlm {VERSION}"
@@ -66,9 +65,5 @@ def ours(text: Path, folder: Path, megabytes: int) -> Training:
 
 
 def done(*command: str) -> str:
-    """What a program prints. Raises `RuntimeError` with its last words when it fails."""
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        said = "\n".join((ended.stdout + ended.stderr).strip().splitlines()[-5:])
-        raise RuntimeError(f"{' '.join(command[:3])} ended with {ended.returncode}: {said}")
-    return ended.stdout
+    """What a program prints. Raises as `timed` does."""
+    return timed(list(command), ROOT)[1]

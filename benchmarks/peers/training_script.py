@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from pipelines.filters.perplexity.ngram_training import NgramTrainer
+from pipelines.processes import own_peak_bytes
 
 BYTES_AT_ONCE = 1_000_000
 
@@ -22,25 +23,19 @@ def main(text: Path, folder: Path, megabytes: float) -> None:
     warm_up = NgramTrainer(5, 500_000, 2, 10)
     warm_up.add(pa.array(["a few words to load the compiled code"]))
     warm_up.estimate()
-    before, start = _peak_bytes(), time.process_time()
+    before, start = own_peak_bytes(), time.process_time()
     trainer = NgramTrainer(5, 500_000, 2, megabytes, folder)
     for documents in _documents(text):
         trainer.add(documents)
     trainer.estimate()
     seconds = time.process_time() - start
-    print(json.dumps({"cpu_seconds": seconds, "megabytes": (_peak_bytes() - before) / 1e6}))
+    print(json.dumps({"cpu_seconds": seconds, "megabytes": (own_peak_bytes() - before) / 1e6}))
 
 
 def _documents(text: Path) -> Iterator[pa.Array]:
     with text.open(encoding="utf-8") as file:
         while lines := file.readlines(BYTES_AT_ONCE):
             yield pa.array(lines, pa.large_string())
-
-
-def _peak_bytes() -> int:
-    """Of this process, since its program began (Linux)."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":

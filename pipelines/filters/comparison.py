@@ -1,18 +1,16 @@
 """Stage `filter_benchmark`: what each filter finds of what people call toxic, and what it uses for that.
 
-Every filter is the stage that the corpus goes through, with its own parameters, on one labelled sample and in a process
+Every filter is the stage that the corpus goes through, SimHash apart, on one labelled sample and in a process
 of its own. Half of the sample sets it (its threshold, and the toxic examples that SimHash looks for), the other half is
 measured. What that costs stands in `assets/worth.py`: quantities are kept here, never dollars.
 """
 
-import tempfile
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,16 +21,16 @@ import xxhash
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.engines.local import Engine, start_worker
 from pipelines.engines.task import Inputs, Made, Stats, Task
-from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
+from pipelines.filters.comparison_params import ComparisonParams
 from pipelines.filters.perplexity import likelihood
 from pipelines.filters.perplexity.params import PerplexityParams
 from pipelines.filters.perplexity.stage import score_perplexity
 from pipelines.filters.statistics import Confusion, auc
-from pipelines.filters.toxicity import experts, stage
-from pipelines.filters.toxicity.calibration import read_sample, sample_hash
+from pipelines.filters.toxicity import calibration, experts, stage
 from pipelines.filters.toxicity.experts import neural_experts
-from pipelines.filters.toxicity.lexicon import lexicon_hash
-from pipelines.filters.toxicity.params import CalibrationParams, RemoteParams, ToxicityParams
+from pipelines.filters.toxicity.labelled import Sample, read_sample
+from pipelines.filters.toxicity.lexicon import lexicon_file
+from pipelines.filters.toxicity.params import CalibrationParams, LabelledSample, RemoteParams, ToxicityParams
 from pipelines.filters.toxicity.screen import package_version
 from pipelines.filters.toxicity.stage import score_toxicity
 from pipelines.gpus import open_gpus
@@ -40,6 +38,7 @@ from pipelines.histograms import text_bytes
 from pipelines.overlay import Overlay
 from pipelines.processes import own_peak_bytes
 from pipelines.schemas import DOCUMENTS
+from pipelines.scratch import working_folder
 from pipelines.store import Store
 from pipelines.usage import UsageReader
 
@@ -49,16 +48,15 @@ VERSION = 1
 SOURCE = "filter_benchmark.sample"
 
 Floats = npt.NDArray[np.float64]
-Similarity = Callable[[pa.Array, pa.Array], Floats]
-"""float64[n]: how much each of n texts resembles the most similar one of some others, itself left out, 0 to 1."""
 
 
 @dataclass(frozen=True)
-class Half:
-    """A part of the sample. toxic: whether people call each text so."""
+class Similarity:
+    """A function of a module that gives float64[n]: how much each of n texts resembles the most similar one of some
+    others, itself left out, 0 to 1. version: of its code, for the key."""
 
-    texts: list[str]
-    toxic: list[bool]
+    of: Callable[[pa.Array, pa.Array], Floats]
+    version: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -84,14 +82,13 @@ def compare_filters(
     """Measure every filter that the parameters have on the labelled sample. No parts; stats: `measured`, by filter, and
     `corpus`, what it is to be projected to. Without a sample nothing is measured, and the stats say so.
 
-    similarity: a function of a module, for SimHash. Raises `ValueError` where the sample cannot be read.
+    similarity: by SimHash. Raises `ValueError` where the sample cannot be read.
     """
-    wanted = config.sample
-    if wanted.path is None:
+    sample = config.sample
+    if sample.path is None:
         return Draft({}, {"measured": {}, "compared_on": "nothing: filter_benchmark.sample.path names no sample"})
-    sample = _as_calibration(wanted)
-    sha256 = _explained(lambda: sample_hash(sample))
-    said = {"sample": wanted.model_dump(mode="json", exclude={"path"}) | {"sha256": sha256}, "most": config.documents}
+    sha256 = sample.file.sha256()
+    said = {"sample": sample.model_dump(mode="json", exclude={"path"}) | {"sha256": sha256}, "most": config.documents}
     found: dict[str, Any] = {}
     for contestant in contestants_of(toxicity, perplexity, perplexity_model, similarity):
         payload = _Measuring(contestant, sample, sha256, config.documents)
@@ -128,7 +125,7 @@ def contestants_of(
         wanted.append(("cascade", toxicity.model_copy(update=away)))
         wanted.append(("neural model", alone.model_copy(update=whole)))
     found = [
-        Contestant("simhash", _by_similarity, similarity, f"{similarity.__module__}.{similarity.__qualname__}"),
+        Contestant("simhash", _by_similarity, similarity, [similarity.of.__qualname__, *similarity.version]),
         *(Contestant(name, by_toxicity, params, _identity(params)) for name, params in wanted),
     ]
     model = perplexity_model.version.id
@@ -138,10 +135,10 @@ def contestants_of(
 
 
 def _identity(params: ToxicityParams) -> list[Any]:
-    lexicons = {language: lexicon_hash(language, path) for language, path in sorted(params.lexicons.items())}
-    calibration = sample_hash(params.calibration) if params.calibration.path else None
-    code = [stage.VERSION, experts.VERSION, package_version(), unicodedata.unidata_version]
-    return [params.recorded, lexicons, calibration, [expert.identity for expert in neural_experts(params)], code]
+    lexicons = {language: lexicon_file(language, path).sha256() for language, path in sorted(params.lexicons.items())}
+    sample = params.calibration.file.sha256() if params.calibration.path else None
+    code = [stage.VERSION, experts.VERSION, calibration.VERSION, package_version(), unicodedata.unidata_version]
+    return [params.recorded, lexicons, sample, [expert.identity for expert in neural_experts(params)], code]
 
 
 # -- how each of them scores --------------------------------------------------------------------------------------
@@ -150,7 +147,7 @@ def _identity(params: ToxicityParams) -> list[Any]:
 def _by_similarity(documents: Dataset, examples: list[str], engine: Engine, similarity: Similarity) -> Floats:
     """A document is as toxic as it resembles the most similar toxic example."""
     texts = pa.concat_arrays([chunk for table in documents.tables("documents") for chunk in table["text"].chunks])
-    return similarity(texts, pa.array(examples, pa.large_string()))
+    return similarity.of(texts, pa.array(examples, pa.large_string()))
 
 
 def by_toxicity(documents: Dataset, examples: list[str], engine: Engine, params: ToxicityParams) -> Floats:
@@ -180,7 +177,7 @@ def _column(draft: Draft, name: str, store: Store) -> Floats:
 @dataclass(frozen=True)
 class _Measuring:
     contestant: Contestant
-    sample: CalibrationParams
+    sample: LabelledSample
     sha256: str
     most: int
 
@@ -200,10 +197,10 @@ def measure(inputs: Inputs, payload: _Measuring) -> Iterable[Made]:
     yield Stats(told)
 
 
-def halves(payload: _Measuring) -> tuple[Half, Half]:
+def halves(payload: _Measuring) -> tuple[Sample, Sample]:
     """The half of the sample that filters are set on, and the one that they are measured on: by hashes of the texts, so
     that copies fall into one half. Raises `ValueError` where a half is not of both kinds."""
-    sample = _explained(lambda: read_sample(payload.sample, payload.sha256))
+    sample = read_sample(payload.sample, payload.sha256)
     ranked = sorted(
         (xxhash.xxh3_64_intdigest(text.encode()), text, toxic)
         for text, toxic in zip(sample.texts, sample.toxic, strict=True)
@@ -211,7 +208,7 @@ def halves(payload: _Measuring) -> tuple[Half, Half]:
     found = []
     for odd in (0, 1):
         rows = [(text, toxic) for rank, text, toxic in ranked if rank % 2 == odd]
-        found.append(Half([text for text, _ in rows], [toxic for _, toxic in rows]))
+        found.append(Sample([text for text, _ in rows], [toxic for _, toxic in rows]))
     if any(len(set(half.toxic)) < 2 for half in found):
         raise ValueError(
             f"filter_benchmark: of {len(ranked)} labelled texts one half are all toxic, or none; give a larger sample"
@@ -219,12 +216,12 @@ def halves(payload: _Measuring) -> tuple[Half, Half]:
     return found[0], found[1]
 
 
-def _measured(contestant: Contestant, known: Half, new: Half, language: str, store: Store) -> dict[str, Any]:
+def _measured(contestant: Contestant, known: Sample, new: Sample, language: str, store: Store) -> dict[str, Any]:
     """What a filter finds, and what it uses for the new half; what it has to load is loaded with the known half."""
     examples = [text for text, toxic in zip(known.texts, known.toxic, strict=True) if toxic]
     reader = UsageReader(open_gpus(pids_match=True))
-    with tempfile.TemporaryDirectory(prefix="corpusmill-benchmark-") as folder:
-        overlay = Overlay(Path(folder), store)
+    with working_folder(store, "comparison") as folder:
+        overlay = Overlay(folder, store)
         engine = Engine(overlay, workers=1)
         scores = []
         for half in (known, new):
@@ -281,16 +278,3 @@ def documents_of(store: Store, texts: Sequence[str], language: str) -> Dataset:
     table = pa.table({name: pa.array(columns[name], pa.large_string()) for name in DOCUMENTS.names}, schema=DOCUMENTS)
     draft = Draft({"documents": Part("table", (write_shard(store, "documents", table),))})
     return Dataset("unique_documents", (seal(store, draft, asset="unique_documents", partition=SOURCE),), store)
-
-
-def _as_calibration(wanted: LabelledSample) -> CalibrationParams:
-    return CalibrationParams(**wanted.model_dump())
-
-
-def _explained(read: Callable[[], Any]) -> Any:
-    """Read the sample; what is wrong with it is said in the words of this section."""
-    try:
-        return read()
-    except ValueError as error:
-        told = str(error).replace("toxicity.calibration", SOURCE).replace("calibration sample", "labelled sample")
-        raise ValueError(told.replace("toxicity:", "filter_benchmark:", 1)) from None

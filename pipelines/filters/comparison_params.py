@@ -4,24 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from pipelines.filters.toxicity.neural_params import language_codes
+from pipelines.filters.toxicity.params import LabelledSample
 from pipelines.profile import Params
-
-
-class LabelledSample(Params):
-    """Texts that people have labelled: CSV with a header, or JSON Lines, UTF-8. `corpusmill review` makes one."""
-
-    path: str | None = Field(
-        default=None, description="local file; a relative path starts at the profile's folder; null: none is measured"
-    )
-    text: str = Field(default="text", min_length=1, description="field that holds the text")
-    label: str = Field(default="label", min_length=1, description="field that holds what people call it")
-    toxic: list[str] = Field(default=["1"], min_length=1, description="values of the label that mean toxic")
-    language: str = Field(default="en", description="ISO 639 code of the language of all texts")
-
-    _code = field_validator("language")(language_codes)
 
 
 class ComparisonParams(Params):

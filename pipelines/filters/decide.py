@@ -125,7 +125,7 @@ def filter_shard(inputs: Inputs, payload: tuple[Limits, list[str]]) -> Iterable[
         hits = tables.get("contamination_hits")
         contamination = contaminated(documents, tables["contamination"], hits, limits.max_contamination)
     judged = _judged(documents, tables["perplexity"]["perplexity"], limits)
-    buckets = bucketed(documents["language"], _floats(tables["perplexity"]["perplexity"]), limits.buckets)
+    buckets = bucketed(documents["language"], tallies.numbers(tables["perplexity"]["perplexity"]), limits.buckets)
     left = cut(documents, [toxicity, contamination])
     decisions = decisions_of(documents, toxicity, judged, buckets, contamination, left, limits)
     tally = shard_tally(documents, decisions, judged, buckets, toxicity, contamination, left, limits)
@@ -155,7 +155,7 @@ def decisions_of(
     value and threshold are those of the rule that objected; null where none did, or it measures nothing. detail is of
     documents that are cut or contaminated: what they hold, and what was cut; or the bucket that does not go on.
     """
-    perplex = _floats(judged)
+    perplex = tallies.numbers(judged)
     unknown = np.isnan(toxicity.value)
     with np.errstate(invalid="ignore"):
         objections = [  # a comparison with NaN, a missing score, is false
@@ -214,8 +214,8 @@ def kept_beyond(
     a rule that cuts, those of which it cut nothing."""
     beyond = {
         "toxicity": (toxicity.whole, np.greater, limits.max_toxicity),
-        "perplexity_high": (_floats(judged), np.greater, limits.max_perplexity),
-        "perplexity_low": (_floats(judged), np.less, limits.min_perplexity),
+        "perplexity_high": (tallies.numbers(judged), np.greater, limits.max_perplexity),
+        "perplexity_low": (tallies.numbers(judged), np.less, limits.min_perplexity),
         "contamination": (contamination.whole, np.greater, limits.max_contamination),
     }
     stays = np.asarray(keep)
@@ -231,7 +231,7 @@ def score_histograms(
 ) -> dict[str, dict[str, list[Any]]]:
     """Histograms of the scores of kept and of dropped documents; of perplexities only those that may decide."""
     kept = np.asarray(keep)
-    scores = {"toxicity": (TOXICITY_EDGES, toxicity.value), "perplexity": (PERPLEXITY_EDGES, _floats(judged))}
+    scores = {"toxicity": (TOXICITY_EDGES, toxicity.value), "perplexity": (PERPLEXITY_EDGES, tallies.numbers(judged))}
     return {
         name: histogram(edges, kept=values[kept], dropped=values[~kept]) for name, (edges, values) in scores.items()
     }
@@ -241,10 +241,6 @@ def _judged(documents: pa.Table, perplexity: pa.ChunkedArray, limits: Limits) ->
     """The perplexities that may decide: null for languages which the model has not learned."""
     learned = pc.is_in(pc.fill_null(documents["language"], "und"), pa.array(limits.languages, pa.large_string()))
     return pc.if_else(learned, perplexity, pa.scalar(None, pa.float64()))
-
-
-def _floats(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return pc.fill_null(column, float("nan")).to_numpy() if len(column) else np.zeros(0)
 
 
 def shard_tally(
@@ -264,13 +260,15 @@ def shard_tally(
     after = text_bytes(left.documents["text"])[stays]
     sentences, paragraphs = toxicity.pieces()[stays], contamination.pieces()[stays]
     unscreened = documents["language"].filter(pa.array(np.isnan(toxicity.value)))
+    unknown = np.isnan(toxicity.value) & (limits.unknown_languages == "drop")
     ruled = {
         "toxicity": Ruled(toxicity.value, toxicity.objects(left.emptied), limits.max_toxicity),
-        "perplexity_high": Ruled.above(_floats(judged), limits.max_perplexity),
-        "perplexity_low": Ruled.below(_floats(judged), limits.min_perplexity),
+        "perplexity_high": Ruled.above(tallies.numbers(judged), limits.max_perplexity),
+        "perplexity_low": Ruled.below(tallies.numbers(judged), limits.min_perplexity),
         "contamination": Ruled(contamination.value, contamination.objects(left.emptied), limits.max_contamination),
+        "toxicity_unknown": Ruled(toxicity.value, unknown, None),
+        "perplexity_bucket": Ruled(buckets.perplexity, buckets.objects(limits.buckets), None),
     }
-    otherwise = np.isin(rules, ["toxicity_unknown"]) | buckets.objects(limits.buckets)
     return {
         "documents_in": documents.num_rows,
         "documents_out": len(after),
@@ -289,7 +287,7 @@ def shard_tally(
         },
         "kept_beyond": kept_beyond(keep, toxicity, judged, buckets, contamination, limits),
         "buckets": count_buckets(documents["language"], buckets),
-        "thresholds": threshold_counts(ruled, otherwise, before),
+        "thresholds": threshold_counts(ruled, before),
         "histograms": {
             "text bytes": histogram(SIZE_EDGES, before=before, after=after),
             **score_histograms(keep, toxicity, judged),

@@ -209,14 +209,13 @@ def review(sample: Sample, labels: Labels) -> Review:
             labelled[sample.bin_of(document.score)] += 1
             positive[sample.bin_of(document.score)] += verdict
     counts = [(size, labelled[number], positive[number]) for number, size in enumerate(sample.sizes)]
-    threshold_bin = len(counts) if sample.threshold is None else sample.bin_of(sample.threshold)
     return Review(
         sample,
         {name: len(given) for name, given in sorted(labels.items())},
         sum(verdict is None for verdict in verdicts.values()),
         cohen,
         fleiss_kappa(list(votes.values())) if votes else None,
-        [Stratum(*count, number > threshold_bin) for number, count in enumerate(counts)],
+        [Stratum(*count, dropped=False) for count in counts],
         [_quality(counts, number, edge) for number, edge in enumerate(sample.edges)],
     )
 

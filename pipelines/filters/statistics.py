@@ -46,13 +46,12 @@ class Confusion:
     true_positives: int
     false_positives: int
     false_negatives: int
-    true_negatives: int
 
     @classmethod
     def of(cls, actual: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> "Confusion":
         """bool[n] each: what the documents are, and what they were taken for."""
         actual, predicted = np.asarray(actual, np.bool_), np.asarray(predicted, np.bool_)
-        pairs = ((actual & predicted), (~actual & predicted), (actual & ~predicted), (~actual & ~predicted))
+        pairs = ((actual & predicted), (~actual & predicted), (actual & ~predicted))
         return cls(*(int(pair.sum()) for pair in pairs))
 
     @property
@@ -64,11 +63,6 @@ class Confusion:
     def recall(self) -> Estimate | None:
         """Share of the positive that are dropped; None where none is positive."""
         return wilson(self.true_positives, self.true_positives + self.false_negatives)
-
-    @property
-    def false_positive_rate(self) -> Estimate | None:
-        """Share of the negative that are dropped; None where none is negative."""
-        return wilson(self.false_positives, self.false_positives + self.true_negatives)
 
     @property
     def f1(self) -> Estimate | None:

@@ -1,5 +1,7 @@
-"""Counts for people: documents by language."""
+"""Columns as numbers, and counts for people: documents by language."""
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,3 +15,8 @@ def count_by_language(languages: pa.ChunkedArray | pa.Array) -> dict[str, int]:
 def named(languages: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The languages as they are counted: no language is 'und'."""
     return pc.fill_null(languages.cast(pa.large_string()), "und")
+
+
+def numbers(column: pa.ChunkedArray) -> npt.NDArray[np.float64]:
+    """float64[n], to be written to: NaN for null."""
+    return pc.fill_null(column, float("nan")).to_numpy().copy() if len(column) else np.zeros(0)

@@ -43,16 +43,13 @@ class Ruled:
         return cls(score, np.less(score, -np.inf if limit is None else limit), limit)
 
 
-def threshold_counts(
-    rules: Mapping[str, Ruled], otherwise: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64]
-) -> dict[str, dict[str, Any]]:
-    """By rule: documents and bytes between thresholds, of the documents to which no other rule objects.
+def threshold_counts(rules: Mapping[str, Ruled], sizes: npt.NDArray[np.int64]) -> dict[str, dict[str, Any]]:
+    """By rule that has thresholds: documents and bytes between them, of the documents to which no other rule objects.
 
-    otherwise: bool[n], documents dropped by a rule that has no threshold. sizes: bytes of each document. Of the
-    counts, one longer than the edges, number i is of scores between edge i - 1 and edge i; a score equal to an edge
-    counts where the rule keeps it. unscored: documents and bytes without a score.
+    sizes: bytes of each document. Of the counts, one longer than the edges, number i is of scores between edge i - 1
+    and edge i; a score equal to an edge counts where the rule keeps it. unscored: documents and bytes without a score.
     """
-    objections = np.sum([rule.objects for rule in rules.values()], axis=0) + otherwise
+    objections = np.sum([rule.objects for rule in rules.values()], axis=0)
     return {
         name: _counts(name, rule, objections - rule.objects == 0, sizes)
         for name, rule in rules.items()

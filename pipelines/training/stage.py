@@ -7,12 +7,13 @@ so other prompts train nothing again.
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 from pipelines.dataset import Dataset, Draft, Part
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Progress, Stats, Task
+from pipelines.pretrained import minor_versions
 from pipelines.training.params import PretrainParams, SampleParams
 from pipelines.training.samples import continue_prompts
 from pipelines.training.work import Event, Report, TrainingError, WorkFolder
@@ -123,9 +124,9 @@ def _samples(model: Part, config: PretrainParams, engine: Engine) -> list[dict[s
 
 
 def _libraries() -> dict[str, str]:
-    """Minor versions of what trains: a patch release moves rounding at most, which is no reason to train again."""
+    """What trains: a patch release is no reason to train again."""
     try:
-        return {name: ".".join(version(name).split(".")[:2]) for name in ("torch", "transformers")}
+        return minor_versions("torch", "transformers")
     except PackageNotFoundError as error:
         raise TrainingError(
             f"training needs {error.name}, which is not installed: pip install -e '.[train]', then run again"

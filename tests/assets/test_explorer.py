@@ -18,7 +18,7 @@ def counts(scores: list[float], limit: float | None = 0.95) -> dict[str, Any]:
     values = np.array(scores)
     ruled = {"toxicity": Ruled.above(values, limit)}
     sizes = np.full(len(values), 2_000_000)
-    return threshold_counts(ruled, np.zeros(len(values), np.bool_), sizes)["toxicity"]
+    return threshold_counts(ruled, sizes)["toxicity"]
 
 
 def filtered(store: Store, partition: str, scores: list[float]) -> Dataset:

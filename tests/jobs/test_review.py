@@ -12,8 +12,9 @@ from jobs.command import main
 from jobs.review import present_threshold
 from pipelines.costs.ledger import Ledger, Pointer
 from pipelines.dataset import Draft, seal
-from pipelines.filters.toxicity.calibration import read_sample
+from pipelines.filters.toxicity.labelled import read_sample
 from pipelines.filters.toxicity.params import CalibrationParams
+from pipelines.removals import Removal, Removals
 from pipelines.store import Store
 from resources.settings import load_profile
 from tests.jobs.corpus import INSULT, make_profile
@@ -161,6 +162,21 @@ def test_the_labelled_texts_can_calibrate_the_cascade(
     assert "is there already" in corpusmill("review", "import", labelled, "--calibration", path, fails=True)
 
 
+def test_a_text_that_was_forgotten_since_leaves_the_store_no_more(
+    labelled: Path, tmp_path: Path, corpusmill: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "calibration.jsonl"
+    (rude,) = [row["doc_id"] for row in rows_of(labelled) if row["label_ann"] == row["label_ben"] == "1"]
+    removal = Removal("r1", 0.0, "asked for", (), documents=((rude, "web", "web/all.jsonl"),))
+    monkeypatch.setattr(Ledger, "removals", lambda _: Removals((removal,)))
+
+    corpusmill("review", "import", labelled, "--calibration", path)
+
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert lines
+    assert not any(line["label"] for line in lines)
+
+
 def test_perplexity_is_reviewed_at_the_threshold_of_the_decisions(tmp_path: Path, corpusmill: Command) -> None:
     path = tmp_path / "labels.csv"
 
@@ -200,8 +216,12 @@ def test_what_cannot_be_meant_is_one_sentence(
     assert "precision" in corpusmill("review", "import", moved, "--sample", tmp_path / "labels.sample.json")
     (tmp_path / "moved.sample.json").write_text("{}")
     assert "is not what `review export` wrote" in corpusmill("review", "import", moved, fails=True)
+    twin = tmp_path / "labels.tsv"  # whose sample would stand where that of labels.csv does
+    assert "belongs to another sample" in corpusmill("review", "export", twin, fails=True)
     monkeypatch.setenv("CORPUSMILL_SET", '["previews=off"]')
     assert "no text may leave the store" in corpusmill("review", "export", path, fails=True)
+    texts = ["--sample", tmp_path / "labels.sample.json", "--calibration", path]
+    assert "no text may leave the store" in corpusmill("review", "import", moved, *texts, fails=True)
     assert not path.exists()
 
 

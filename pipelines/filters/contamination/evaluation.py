@@ -7,18 +7,17 @@ refused.
 
 import bz2
 import gzip
-import hashlib
 import json
 import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import zstandard
 
 from pipelines.filters.contamination.params import EvaluationSet
+from pipelines.filters.known_file import KnownFile
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -45,31 +44,18 @@ class Example:
     text: str
 
 
-def set_content(name: str, wanted: EvaluationSet) -> bytes:
-    """The bytes of a set's file. Raises `ValueError`, naming set and path, when it cannot be read."""
-    try:
-        return Path(wanted.path).read_bytes()
-    except OSError as error:
-        raise ValueError(
-            f"contamination: the evaluation set {name} cannot be read from {wanted.path} ({error.strerror}); correct "
-            f"contamination.sets.{name}.path"
-        ) from None
-
-
-def content_hash(name: str, wanted: EvaluationSet) -> str:
-    """SHA-256 of a set's file, hex: what it is known by, wherever it lies. Raises as `set_content` does."""
-    return _digest(set_content(name, wanted))
+def file_of(name: str, wanted: EvaluationSet) -> KnownFile:
+    """The file of a set."""
+    return KnownFile(wanted.path, f"evaluation set {name}", f"contamination.sets.{name}.path")
 
 
 def read_examples(name: str, wanted: EvaluationSet, known: str | None = None) -> list[Example]:
     """The examples of a set, in the order of its file; memory: a few times the file, decompressed.
 
-    known: the `content_hash` that the bytes read must have. Raises `ValueError`, naming set and example, where they
+    known: the hash that the bytes read must have. Raises `ValueError`, naming set and example, where they
     have another, and where the file is damaged, is no JSON, or lacks a field.
     """
-    data = set_content(name, wanted)
-    if known not in (None, _digest(data)):
-        raise ValueError(f"contamination: the evaluation set {name} changed while it was read; start the run again")
+    data = file_of(name, wanted).content(known)
     try:
         for magic, decompress in _DECOMPRESS.items():
             if data.startswith(magic):
@@ -81,10 +67,6 @@ def read_examples(name: str, wanted: EvaluationSet, known: str | None = None) ->
         ) from None
     records = _records(name, data.removeprefix(_BYTE_ORDER_MARK).strip())
     return [_example(name, wanted, number, record) for number, record in enumerate(records)]
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _records(name: str, data: bytes) -> list[Any]:

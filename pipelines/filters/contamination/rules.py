@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from pipelines.filters.cutting import Spans, Verdict, spans_by_document, without
+from pipelines.filters.cutting import Spans, Verdict, spans_by_document
 
 _BLANK_LINES = re.compile(rb"\n[ \t\r\f\v]*\n\s*")
 
@@ -47,11 +47,3 @@ def paragraphs_of(data: bytes, passages: Sequence[tuple[int, int]]) -> Spans:
         cut[bisect_right(starts, begin) - 1 : bisect_left(starts, end)] = True
     stops = [*starts[1:], len(data)]
     return [(start, stop) for start, stop, gone in zip(starts, stops, cut, strict=True) if gone]
-
-
-def without_paragraphs(text: str, passages: Sequence[tuple[int, int]]) -> tuple[str, int]:
-    """The text without the paragraphs that hold a part of these passages, and how many. All else stays as it is, but
-    where the last one goes, the text ends with the last line that stays."""
-    data = text.encode()
-    spans = paragraphs_of(data, passages)
-    return without(data, spans).decode(), len(spans)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts, read_table
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Result, Stats, Task
-from pipelines.filters.contamination.evaluation import content_hash, read_examples
+from pipelines.filters.contamination.evaluation import file_of, read_examples
 from pipelines.filters.contamination.overlap import FILE_NAMES, Matches, OverlapIndex, index_files, word_bounds
 from pipelines.filters.contamination.params import ContaminationParams
 from pipelines.histograms import added, text_bytes
@@ -44,7 +44,7 @@ def score_contamination(unique_documents: Dataset, config: ContaminationParams, 
     parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
     if not config.sets:
         return Draft(parts, {"looked_for": "nothing: contamination.sets names no evaluation set"})
-    hashes = {name: content_hash(name, wanted) for name, wanted in sorted(config.sets.items())}
+    hashes = {name: file_of(name, wanted).sha256() for name, wanted in sorted(config.sets.items())}
     described = engine.map([_index_task(config, hashes)])[0]
     index = {shard.name: shard.object for shard in described.parts["evaluation_index"].shards}
     results: list[Result] = engine.map(

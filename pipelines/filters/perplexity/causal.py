@@ -7,7 +7,7 @@ How a model is found and opened stands in `pipelines/pretrained.py`; what is mad
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,14 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Result, Stats, Task
 from pipelines.filters.perplexity.likelihood import SCORING_VERSION, Likelihoods, score_table, score_tally
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.pretrained import ModelError, cached_folder, content_hash, open_causal_model, out_of_memory
+from pipelines.pretrained import (
+    ModelError,
+    cached_folder,
+    content_hash,
+    minor_versions,
+    open_causal_model,
+    out_of_memory,
+)
 from pipelines.store import digest
 
 TEXTS_AT_ONCE = 256
@@ -157,9 +164,9 @@ def _task(shard: Shard, model: Causal, config: PerplexityParams, batch_tokens: i
 
 
 def _libraries() -> dict[str, str]:
-    """Minor versions of what scores: a patch release moves rounding at most."""
+    """What scores. Raises `ModelError` where it is missing."""
     try:
-        return {name: ".".join(version(name).split(".")[:2]) for name in ("tokenizers", "torch", "transformers")}
+        return minor_versions("tokenizers", "torch", "transformers")
     except PackageNotFoundError as error:
         raise ModelError(
             f"perplexity: a causal model needs {error.name}, which is not installed: pip install -e '.[train]', then "
@@ -187,7 +194,7 @@ def score_shard(inputs: Inputs, payload: _Scoring) -> Iterable[Made]:
                 f"perplexity: the memory of the {model.device} does not suffice for one window of "
                 f"{payload.config.causal.window} tokens; lower causal.window and causal.stride, or take a smaller model"
             ) from None
-        yield Stats({"out_of_memory": True, "batch_tokens": payload.batch_tokens})
+        yield Stats({"out_of_memory": True})
         return
     scores = score_table(documents["doc_id"], found)
     yield "perplexity", scores

@@ -7,6 +7,7 @@ probabilities stands in `likelihood.py`; our own n-gram models, in `ngram_folds.
 import functools
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from pipelines.filters.words import ABSENT, ALONE, PART_SHIFT, WORD, language_mo
 from pipelines.pretrained import ModelError, file_hash
 from pipelines.store import digest
 
-OWN_READER = "arpa.py"
+OWN_READER = "arpa.py 2"
 _BINARY = b"mmap lm http://kheafield.com/code"
 """How binary files of KenLM begin."""
 _SPECIAL = frozenset(word.encode() for word in SPECIAL_WORDS)
@@ -167,15 +168,15 @@ class Sentences(Protocol):
 
 
 class ArpaSentences:
-    """The same of an ARPA file, word by word: for machines without kenlm, where it takes longer."""
+    """The same of an ARPA file, for machines without kenlm, where it takes longer to open."""
 
     def __init__(self, path: Path) -> None:
         self._model = read_arpa(path)
 
     def score(self, sentence: str, bos: bool, eos: bool) -> float:
         """See `Sentences`; here a sentence always has its beginning."""
-        words = [word.decode() for word in sentence.encode().split()]
-        return math.fsum(said for _, said in self._model.word_log_probabilities(words, end=eos)) / math.log(10)
+        (total,), _ = self._model.score(pa.array([sentence], pa.large_string()), sys.maxsize, end=eos)
+        return float(total) / math.log(10)
 
 
 @functools.lru_cache(maxsize=1)

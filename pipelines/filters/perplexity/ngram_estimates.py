@@ -22,12 +22,7 @@ FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """Used for an order whose counts of counts give no discount between 0 and the count itself (too little text)."""
 
 
-def discounts_of(adjusted: npt.NDArray[np.integer]) -> Discounts:
-    """D1, D2, D3+ from the (adjusted) counts of all n-grams of one length."""
-    return discounts_from([int(np.count_nonzero(adjusted == count)) for count in range(1, 5)])
-
-
-def discounts_from(numbers: list[int]) -> Discounts:
+def discounts_of(numbers: list[int]) -> Discounts:
     """D1, D2, D3+ from the numbers n1 … n4 of n-grams with (adjusted) count 1 … 4: Chen and Goodman 1999, eq. 26, with
     Y = n1 / (n1 + 2 n2). `FALLBACK_DISCOUNTS` where one of them would not lie between 0 and the count."""
     n1, n2, n3, n4 = numbers
@@ -68,7 +63,7 @@ def estimate(
     for rows in longest:
         counted.read(rows)
     counted.finish()
-    discounts = [discounts_from(numbers[1:].tolist()) for numbers in counted.counts_of_counts[1:]]
+    discounts = [discounts_of(numbers[1:].tolist()) for numbers in counted.counts_of_counts[1:]]
     words = sorter.spool()
     words.append(_unigrams(counted.unigrams, discounts[0], bits))
     kept, backoffs = [words], []
@@ -148,10 +143,9 @@ def _interpolated(
     made = sorter.spool()
     suffix_bits = (n - 1) * bits
     for rows, shorter, contexts in in_step([own, lower, backoffs], suffix_bits or bits):
-        rows = rows.copy()
         _interpolate(
             rows, rows.view(np.float32), shorter, shorter.view(np.float32), contexts, contexts.view(np.float32),
-            leading_bits(suffix_bits), leading_bits(n * bits),
+            leading_bits(suffix_bits),
         )  # fmt: skip
         made.append(rows)
     return made
@@ -220,7 +214,7 @@ def _weigh(  # type: ignore[no-untyped-def]
 
 @numba.njit(nogil=True, cache=True)
 def _interpolate(  # type: ignore[no-untyped-def]
-    rows, values, shorter, shorter_values, contexts, context_values, suffix_mask, own_mask
+    rows, values, shorter, shorter_values, contexts, context_values, suffix_mask
 ):
     """Replace the payload of every row by its probability and backoff. Every row's suffix stands in shorter."""
     suffix = 0

@@ -8,6 +8,7 @@ reference, and every document of any source is scored by the model of the other 
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numba
@@ -23,7 +24,8 @@ from pipelines.filters.perplexity.likelihood import SCORING_VERSION, Likelihoods
 from pipelines.filters.perplexity.ngram_model import FILE_NAMES, NgramModel
 from pipelines.filters.perplexity.ngram_training import NgramTrainer
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.filters.words import language_model_alphabet, next_word, text_buffers
+from pipelines.filters.words import language_model_alphabet, next_word
+from pipelines.histograms import text_bytes
 from pipelines.scratch import working_folder
 
 TRAINING_VERSION = 2
@@ -175,11 +177,16 @@ def score_shards(
 def score_shard(inputs: Inputs, payload: int) -> Iterable[Made]:
     """The task of one shard: its scores and their tally. payload: max_scored_tokens."""
     documents = inputs.table(0, ["doc_id", "text"])
-    paths = [inputs.broadcast_path(index) for index in range(inputs.broadcast_count)]
-    models = [NgramModel.open(paths[fold * len(FILE_NAMES) : (fold + 1) * len(FILE_NAMES)]) for fold in FOLDS]
+    models = _opened(tuple(inputs.broadcast_path(index) for index in range(inputs.broadcast_count)))
     scores = perplexity_of(documents, models, payload)
     yield "perplexity", scores
     yield Stats(score_tally(documents, scores))
+
+
+@lru_cache(maxsize=1)
+def _opened(paths: tuple[Path, ...]) -> list[NgramModel]:
+    """The models in these files, opened once for all shards that a process scores: what lies in the store stays."""
+    return [NgramModel.open(paths[fold * len(FILE_NAMES) : (fold + 1) * len(FILE_NAMES)]) for fold in FOLDS]
 
 
 def perplexity_of(documents: pa.Table, models: Sequence[NgramModel], max_tokens: int) -> pa.Table:
@@ -200,10 +207,10 @@ def perplexity_of(documents: pa.Table, models: Sequence[NgramModel], max_tokens:
 def likelihoods(model: NgramModel, texts: pa.ChunkedArray, max_tokens: int) -> Likelihoods:
     """What one model says of texts, read up to max_tokens words each."""
     log_probability, tokens = model.score(texts, max_tokens)
-    offsets, data = text_buffers(texts)
-    read = np.diff(offsets)
+    read = np.array(text_bytes(texts))
     for text in np.flatnonzero(tokens == max_tokens):
-        read[text] = bytes_of_words(data, offsets[text], offsets[text + 1], language_model_alphabet(), max_tokens)
+        data = np.frombuffer(texts[int(text)].as_py().encode(), np.uint8)
+        read[text] = bytes_of_words(data, 0, len(data), language_model_alphabet(), max_tokens)
     return Likelihoods(log_probability, tokens, read)
 
 

@@ -121,27 +121,6 @@ class NgramModel:
         return list(zip(words, scores[1:].tolist(), strict=True))
 
 
-class Context:
-    """What the model has read so far, from the beginning of a document; `append` reads one more word."""
-
-    def __init__(self, model: NgramModel, read: tuple[str, ...] = (SPECIAL_WORDS[BEGIN],)) -> None:
-        self._model = model
-        self._read = read
-
-    def append(self, word: int) -> float:
-        """Natural log probability of the word (an id) after what was read; the word becomes part of it."""
-        self._read = (*self._read, self._model.vocabulary[word])[-self._model.order :]
-        scores = np.empty(len(self._read), np.float64)
-        score_words(hashes_of(list(self._read)), self._model.tables, scores)
-        return float(scores[-1])
-
-    def probabilities(self) -> npt.NDArray[np.float64]:
-        """float64[V]: probability of every word as the next one; 0 for <s>. Sums to 1."""
-        words = range(len(self._model.vocabulary))
-        logarithms = [-np.inf if word == BEGIN else Context(self._model, self._read).append(word) for word in words]
-        return np.exp(logarithms)
-
-
 def description(vocabulary: list[str], facts: dict[str, Any], layout: npt.NDArray[np.int64]) -> tuple[bytes, bytes]:
     """What stands in the last two files of a model."""
     described = {"facts": facts, "layout": layout.tolist()}

@@ -1,7 +1,7 @@
 """Sorts more rows than fit into memory, and reads sorted rows of several origins side by side.
 
 A row is uint64[3]: a key of 128 bits, the more significant half first, and a payload. What rows mean stands where they
-are made, in `ngram_estimates.py` and `ngram_model.py`.
+are made, in `ngram_counts.py` and `ngram_estimates.py`.
 """
 
 import itertools

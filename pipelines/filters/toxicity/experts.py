@@ -28,7 +28,7 @@ from pipelines.filters.toxicity.lexicon import cut_passages
 from pipelines.filters.toxicity.neural import BatchTooLarge
 from pipelines.filters.toxicity.neural_params import NeuralParams
 from pipelines.filters.toxicity.params import RemoteParams, ToxicityParams
-from pipelines.filters.toxicity.remote import RemoteScorer
+from pipelines.filters.toxicity.remote import RemoteScorer, pace_of
 from pipelines.purchases import Quote
 from pipelines.schemas import TOXICITY_LABELS
 from pipelines.store import digest
@@ -56,7 +56,7 @@ class NeuralExpert:
         the model tells of its work. Raises `BatchTooLarge` where memory does not suffice for its batches."""
         known = json.dumps({**self.identity, "batch_tokens": None}, sort_keys=True)  # half a batch opens nothing anew
         classifier = _opened(self.params.model_dump_json(), known)
-        scores = classifier.score_with(documents["text"].to_pylist(), self.batch_tokens)
+        scores = classifier.score(documents["text"].to_pylist(), self.batch_tokens)
         return labels_table(self.name, documents["doc_id"], classifier.labels, scores.max, scores.mean), scores.facts
 
     @property
@@ -78,7 +78,7 @@ class NeuralExpert:
 def _opened(params: str, known: str) -> neural.Classifier:
     """The model of these parameters, opened once in each process. known: its identity; another in its place is an
     error."""
-    return neural.open_known(NeuralParams.model_validate_json(params), json.loads(known))
+    return neural.open_classifier(NeuralParams.model_validate_json(params), json.loads(known))
 
 
 def neural_experts(config: ToxicityParams) -> list[NeuralExpert]:
@@ -211,7 +211,7 @@ class RemoteExpert:
         passages, first = self.passages(documents)
         languages = np.repeat(np.array(documents["language"].fill_null("und").to_pylist(), object), np.diff(first))
         scores, open_rows, paid = _answers(kept, len(passages), len(self.params.attributes))
-        scorer = RemoteScorer(self.params, count)
+        scorer = RemoteScorer(self.params, count, pace=pace_of(str(self.params.url)))
         with kept.open("a", encoding="utf-8") as file:
 
             def keep(number: int, row: list[float]) -> None:
@@ -241,10 +241,9 @@ def _answers(kept: Path, passages: int, attributes: int) -> tuple[npt.NDArray[np
     unanswered = np.ones(passages, np.bool_)
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else ():
         with contextlib.suppress(ValueError):
-            number, row, *by = json.loads(line)  # older lines don't say who paid
+            number, row, payer, usd = json.loads(line)
             scores[number], unanswered[number] = row, False
-            if by:
-                paid[by[0]] += Decimal(by[1] or "0")
+            paid[payer] += Decimal(usd or "0")
     if np.isnan(scores).all():
         kept.unlink(missing_ok=True)
         unanswered[:] = True

@@ -4,7 +4,6 @@ A cheap scorer for languages that no model knows, and a second one beside the sc
 in `cascade.py`.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.filters.known_file import KnownFile
 from pipelines.filters.toxicity.screen import ends_passage
 from pipelines.filters.words import next_word, screen_alphabet, text_buffers
 from pipelines.text.shingles import shingle_hashes
@@ -23,28 +23,9 @@ from pipelines.text.words import split_words, text_batches
 Floats = npt.NDArray[np.float64]
 
 
-def lexicon_content(language: str, path: str) -> bytes:
-    """The bytes of a lexicon's file. Raises `ValueError`, naming language and path, when it cannot be read."""
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ValueError(
-            f"toxicity: the lexicon of {language} cannot be read from {path} ({error.strerror}); correct "
-            f"toxicity.lexicons.{language}"
-        ) from None
-
-
-def lexicon_hash(language: str, path: str) -> str:
-    """SHA-256 of a lexicon's file, hex: what it is known by, wherever it lies. Raises as `lexicon_content` does."""
-    return hashlib.sha256(lexicon_content(language, path)).hexdigest()
-
-
-def read_lexicon(language: str, path: str, known: str) -> list[str]:
-    """The entries of a lexicon's file, whose `lexicon_hash` must be the known one. Raises as `read_entries` does."""
-    content = lexicon_content(language, path)
-    if hashlib.sha256(content).hexdigest() != known:
-        raise ValueError(f"toxicity: the lexicon of {language} changed while it was read; start the run again")
-    return read_entries(language, content)
+def lexicon_file(language: str, path: str) -> KnownFile:
+    """The file of a lexicon."""
+    return KnownFile(path, f"lexicon of {language}", f"toxicity.lexicons.{language}")
 
 
 def read_entries(language: str, content: bytes) -> list[str]:

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +44,7 @@ class Window(NamedTuple):
 @dataclass(frozen=True)
 class Scores:
     """max, mean: float32[texts, labels], over the windows of each text, between 0 and 1. facts: counts of texts,
-    windows, tokens (marks included), padding and batches; batch_tokens, the budget that memory sufficed for; and
-    out_of_memory, how often it did not."""
+    windows, tokens (marks included), padding and batches; and batch_tokens, the budget of a batch."""
 
     max: Floats
     mean: Floats
@@ -76,12 +74,19 @@ def batch_budget(params: NeuralParams, kind: str) -> int:
     return BATCH_TOKENS[kind] if params.batch_tokens is None else params.batch_tokens
 
 
-def open_classifier(params: NeuralParams, checkpoint: Path | None = None) -> "Classifier":
-    """The classifier that the parameters name; checkpoint: in place of theirs. Raises `ModelError` where it cannot be
-    found or opened."""
-    found = find(params, checkpoint)
+def open_classifier(params: NeuralParams, known: Mapping[str, Any] | None = None) -> "Classifier":
+    """The classifier that the parameters name. known: the `identity` that it must have.
+
+    Raises `ModelError` where it cannot be found or opened, or another one lies in its place by now.
+    """
+    found = find(params)
     places = neural_runtime.devices(params)
     opened = open_detoxify(found)
+    if known is not None and any(known[name] != content for name, content in found.identity().items()):
+        raise ModelError(
+            f"toxicity: the model in {found.checkpoint} and {found.folder} changed while it was read; start the run "
+            "again"
+        )
     size = min(params.window_tokens, context(opened.model, opened.tokenizer))
     before, after = marks(opened.tokenizer)
     if size <= len(before) + len(after):
@@ -99,18 +104,6 @@ def open_classifier(params: NeuralParams, checkpoint: Path | None = None) -> "Cl
         size,
         (before, after),
     )
-
-
-def open_known(params: NeuralParams, known: Mapping[str, Any]) -> "Classifier":
-    """The classifier whose `identity` is known. Raises `ModelError` where another one lies in its place by now."""
-    opened = open_classifier(params)
-    found = find(params)
-    if any(known[name] != content for name, content in found.identity().items()):
-        raise ModelError(
-            f"toxicity: the model in {found.checkpoint} and {found.folder} changed while it was read; start the run "
-            "again"
-        )
-    return opened
 
 
 def context(model: Any, tokenizer: Any) -> int:
@@ -175,25 +168,16 @@ class Classifier:
     size: int
     marks: tuple[list[int], list[int]]
 
-    def score(self, texts: Sequence[str]) -> Scores:
-        """Score texts; where memory does not suffice for a batch, all of them again with half the budget, so that what
-        is scored together follows from the texts and the budget alone. (The longest windows come first, so little is
-        lost.) Memory: four bytes for each token of all texts, and the model's for a batch.
+    def score(self, texts: Sequence[str], batch_tokens: int | None = None) -> Scores:
+        """Score texts, with a budget of tokens for each batch; None: that of the parameters. What is scored together
+        follows from texts and budget alone. Memory: four bytes for each token of all texts, and the model's for a
+        batch.
 
-        Raises `ModelError` where it does not suffice for one window, or the model gives no number.
+        Raises `BatchTooLarge` where it does not suffice; `ModelError` where it does not for one window, or the model
+        gives no number.
         """
-        batch_tokens, failures = batch_budget(self.params, self.places[0].partition(":")[0]), 0
-        while True:
-            try:
-                scores = self.score_with(texts, batch_tokens)
-            except BatchTooLarge:
-                neural_runtime.free_cache(self.places)
-                batch_tokens, failures = max(1, batch_tokens // 2), failures + 1
-            else:
-                return Scores(scores.max, scores.mean, {**scores.facts, "out_of_memory": failures})
-
-    def score_with(self, texts: Sequence[str], batch_tokens: int) -> Scores:
-        """Score texts with a budget of tokens for each batch. Raises `BatchTooLarge` where memory does not suffice."""
+        if batch_tokens is None:
+            batch_tokens = batch_budget(self.params, self.places[0].partition(":")[0])
         ids = self._encoded(texts)
         around = sum(map(len, self.marks))
         content = self.size - around
@@ -216,7 +200,6 @@ class Classifier:
             "padding": sum(int(lengths[part].max() * len(part) - lengths[part].sum()) for part in parts),
             "batches": len(parts),
             "batch_tokens": batch_tokens,
-            "out_of_memory": 0,
         }
         return Scores(*_over_windows(values, np.array([window.text for window in cut], np.int64), len(texts)), facts)
 

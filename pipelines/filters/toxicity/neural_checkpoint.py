@@ -9,12 +9,12 @@ import pickle
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 from pipelines.filters.toxicity.neural_params import NeuralParams
-from pipelines.pretrained import DESCRIBING, ModelError, cached_folder, file_hash
+from pipelines.pretrained import DESCRIBING, ModelError, cached_folder, file_hash, minor_versions
 from pipelines.store import digest
 
 _EXTRAS = {"onnx": "onnx", "onnxruntime": "onnx", "onnxscript": "onnx"}
@@ -38,12 +38,11 @@ class Found:
 
 
 def libraries(runtime: str) -> dict[str, str]:
-    """Minor versions of what scores: a patch release moves rounding at most. Raises `ModelError`, naming the extra,
-    where one is missing."""
+    """Minor versions of what scores. Raises `ModelError`, naming the extra, where one is missing."""
     wanted = ["detoxify", "tokenizers", "torch", "transformers"]
     wanted += ["onnx", "onnxruntime", "onnxscript"] if runtime == "onnx" else []
     try:
-        return {name: ".".join(version(name).split(".")[:2]) for name in wanted}
+        return minor_versions(*wanted)
     except PackageNotFoundError as error:
         extra = _EXTRAS.get(str(error.name), "toxicity")
         raise ModelError(
@@ -52,11 +51,10 @@ def libraries(runtime: str) -> dict[str, str]:
         ) from None
 
 
-def find(params: NeuralParams, checkpoint: Path | None = None) -> Found:
-    """The model that the parameters name; checkpoint: in place of theirs. Raises `ModelError` where it, or what runs
-    it, is not there."""
+def find(params: NeuralParams) -> Found:
+    """The model that the parameters name. Raises `ModelError` where it, or what runs it, is not there."""
     libraries(params.runtime)
-    path = checkpoint or (Path(params.checkpoint) if params.checkpoint else _released(str(params.model)))
+    path = Path(params.checkpoint) if params.checkpoint else _released(str(params.model))
     name = params.model or str(path)
     if not path.is_file():
         raise ModelError(f"toxicity: there is no checkpoint at {path}; set checkpoint to a file in Detoxify's format")

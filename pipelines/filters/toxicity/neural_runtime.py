@@ -71,14 +71,6 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def free_cache(places: list[str]) -> None:
-    """Give back what torch holds of the GPUs' memory and does not use."""
-    import torch
-
-    if places[0] != "cpu":
-        torch.cuda.empty_cache()
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the advice that libraries log and warn of while a model is made ready."""

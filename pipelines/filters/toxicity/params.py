@@ -5,17 +5,21 @@ from collections.abc import Mapping
 from decimal import Decimal
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from pipelines.filters.known_file import KnownFile
 from pipelines.filters.toxicity.neural_params import NeuralParams, language_codes
 from pipelines.profile import Params
 
 
-class CalibrationParams(Params):
-    """The labelled sample that the band is chosen from: CSV with a header, or JSON Lines, UTF-8."""
+class LabelledSample(Params):
+    """Texts that people have labelled: CSV with a header, or JSON Lines, UTF-8. `corpusmill review` makes one."""
+
+    KEY: ClassVar[str] = "filter_benchmark.sample"
+    """Where the profile names it."""
 
     path: str | None = Field(
         default=None, description="local file; a relative path starts at the profile's folder; null: none"
@@ -24,14 +28,26 @@ class CalibrationParams(Params):
     label: str = Field(default="label", min_length=1, description="field that holds what people call it")
     toxic: list[str] = Field(default=["1"], min_length=1, description="values of the label that mean toxic")
     language: str = Field(default="en", description="ISO 639 code of the language of all texts")
+
+    _code = field_validator("language")(language_codes)
+
+    @property
+    def file(self) -> KnownFile:
+        """The file, where there is one."""
+        return KnownFile(self.path or "", "labelled sample", f"{self.KEY}.path")
+
+
+class CalibrationParams(LabelledSample):
+    """The labelled sample that the band is chosen from: CSV with a header, or JSON Lines, UTF-8."""
+
+    KEY: ClassVar[str] = "toxicity.calibration"
+
     target_recall: float = Field(
         default=0.99, gt=0, le=1, description="share of the texts that the neural models call toxic that reach them"
     )
     target_precision: float = Field(
         default=0.99, gt=0, le=1, description="share of the texts above the band that people call toxic, at least"
     )
-
-    _code = field_validator("language")(language_codes)
 
 
 class RemoteParams(Params):
@@ -128,14 +144,14 @@ class ToxicityParams(Params):
         default=0.5,
         gt=0,
         lt=1,
-        description="score above which the neural models call a document toxic: the band is chosen for it, and scores "
-        "of the screen are mapped to its sides; set filters.max_toxicity to the same",
+        description="score above which the neural models call a document toxic: the band is chosen for it, and cheap "
+        "scores are mapped to its sides; set filters.max_toxicity to the same",
     )
     band: list[float] | None = Field(
         default=None,
         min_length=2,
         max_length=2,
-        description="lowest and highest score of the screen that leave it open; null: chosen from the sample",
+        description="lowest and highest cheap score (screen, lexicon) that leave it open; null: chosen from the sample",
     )
     calibration: CalibrationParams = CalibrationParams()
     remote: RemoteParams = RemoteParams()
@@ -168,6 +184,11 @@ class ToxicityParams(Params):
             raise ValueError("calibration chooses the band for neural models, and neural names none")
         if self.calibration.path is not None and self.calibration.language not in self.languages:
             raise ValueError(f"calibration.language {self.calibration.language} is not among languages of the screen")
+        if self.calibration.path is not None and not any(self.calibration.language in m.languages for m in self.neural):
+            raise ValueError(
+                f"no neural model knows calibration.language {self.calibration.language}, so no band can be chosen; "
+                "correct it, or give band"
+            )
         if self.remote.url is not None and self.remote.usd_per_call is None:
             raise ValueError('remote.usd_per_call is missing; give the price of a call, "0" where there is none')
         wanted = {"neural": bool(self.neural), "remote": self.remote.url is not None}

@@ -5,14 +5,16 @@ A request is a text with its language and the attributes wanted; the answer hold
 `{"attributeScores": {name: {"summaryScore": {"value": 0.9}}}}`. Only this module of the stages uses the network.
 """
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -41,8 +43,23 @@ class RemoteError(RuntimeError):
     """The service cannot be used; the message names it, what it said, and the way out. It never holds the key."""
 
 
+@dataclass
+class Pace:
+    """When the next request may be sent, on the clock of those who share it."""
+
+    free_at: float = -math.inf
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+@lru_cache
+def pace_of(url: str) -> Pace:
+    """The pace of a service, the same for all who ask it from this process, whichever shards they are at."""
+    return Pace()
+
+
 class RemoteScorer:
-    """Asks one service. Texts may be asked for from several threads; the pace is kept over all of them.
+    """Asks one service. Texts may be asked for from several threads; the pace is kept over all of them, and over all
+    scorers that share it.
 
     count: called before every request that is sent, retries too, since they are paid for.
     """
@@ -53,6 +70,7 @@ class RemoteScorer:
         count: Callable[[], None],
         sleep: Callable[[float], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        pace: Pace | None = None,
     ) -> None:
         if params.url is None:
             raise ValueError("toxicity: no remote scorer is set; give toxicity.remote.url")
@@ -70,8 +88,7 @@ class RemoteScorer:
                     "set; export it where the step runs, or set toxicity.remote.key_variable"
                 )
             self._headers["X-Goog-Api-Key"] = key
-        self._free_at = clock()
-        self._lock = threading.Lock()
+        self._pace = pace or Pace()
         self._local = threading.local()
 
     def score(
@@ -176,9 +193,9 @@ class RemoteScorer:
 
     def _keep_pace(self) -> None:
         """Wait for this request's turn: turns are 1 / requests_per_second apart."""
-        with self._lock:
-            turn = max(self._free_at, self._clock())
-            self._free_at = turn + 1 / self._params.requests_per_second
+        with self._pace.lock:
+            turn = max(self._pace.free_at, self._clock())
+            self._pace.free_at = turn + 1 / self._params.requests_per_second
         wait = turn - self._clock()
         if wait > 0:
             self._sleep(wait)

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from pipelines.dataset import Dataset
 from pipelines.filters.cutting import Spans, Verdict, spans_by_document
+from pipelines.filters.tallies import numbers
 
 
 def toxic(documents: pa.Table, scores: pa.ChunkedArray, sentences: pa.Table | None, limit: float | None) -> Verdict:
@@ -18,7 +19,7 @@ def toxic(documents: pa.Table, scores: pa.ChunkedArray, sentences: pa.Table | No
     above it as a whole; None: toxic documents go whole. So does one above the limit without such a sentence. A
     document's value is its highest score, its sentences' included.
     """
-    value = pc.fill_null(scores, float("nan")).to_numpy().copy() if len(scores) else np.zeros(0)
+    value = numbers(scores)
     cuts: dict[int, Spans] = {}
     if limit is None:
         return Verdict(value, np.zeros(len(value), np.bool_))

@@ -38,7 +38,6 @@ def screened(
     for language in lexicons.entries if lexicons else ():
         own = pc.equal(named, language)
         texts = documents["text"].filter(own).combine_chunks()
-        texts = texts if isinstance(texts, pa.Array) else pa.concat_arrays(texts.chunks or [pa.array([], texts.type)])
         if lexicons is not None and len(texts):
             found[:, np.asarray(own)] = lexicons.score_passages(language, texts, window_bytes)
     columns |= {name: _nullable(one) for name, one in zip(("lexicon", "lexicon_mean"), found, strict=True)}
@@ -80,7 +79,7 @@ def cheap_of(table: pa.Table) -> Scores:
     higher or alone."""
     scores = Scores.none(table.num_rows)
     for name in ("screen", "lexicon"):
-        worst, mean = numbers(table[name]), numbers(table[f"{name}_mean"])
+        worst, mean = tallies.numbers(table[name]), tallies.numbers(table[f"{name}_mean"])
         better = ~np.isnan(worst) & ~(worst <= scores.worst)
         scores.put(name, better, worst[better], mean[better])
     return scores
@@ -156,13 +155,8 @@ def tally(documents: pa.Table, scores: pa.Table) -> dict[str, Any]:
         "documents_out": scores.num_rows,
         "unknown_language": tallies.count_by_language(unscored["language"]),
         "scored_by": dict(sorted((entry["values"], entry["counts"]) for entry in by_scorer)),
-        "histograms": {"toxicity": histogram(TOXICITY_EDGES, documents=numbers(scores["toxicity"]))},
+        "histograms": {"toxicity": histogram(TOXICITY_EDGES, documents=tallies.numbers(scores["toxicity"]))},
     }
-
-
-def numbers(column: pa.ChunkedArray) -> Floats:
-    """float64[n], to be written to: NaN for null."""
-    return pc.fill_null(column, float("nan")).to_numpy().copy() if len(column) else np.zeros(0)
 
 
 def _nullable(values: Floats) -> pa.Array:

@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.engines.task import Inputs, Made, Stats
+from pipelines.filters.tallies import numbers
 from pipelines.filters.toxicity import experts
 from pipelines.filters.toxicity.cascade import REMOTE
 from pipelines.filters.toxicity.experts import NeuralExpert
 from pipelines.filters.toxicity.lexicon import Lexicons
 from pipelines.filters.toxicity.neural import BatchTooLarge
-from pipelines.filters.toxicity.scores import Combining, numbers, screened
+from pipelines.filters.toxicity.scores import Combining, screened
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.schemas import TOXICITY_SENTENCES
 
@@ -40,6 +41,8 @@ def sentence_ends(text: str) -> list[int]:
     A sentence ends after a mark that ends one, and its closing quotes, where white space follows (in Chinese and
     Japanese always), and with every line. An abbreviation ends one too. A blank text has no sentence.
     """
+    if not text.strip():
+        return []
     ends = [match.end() for match in _END.finditer(text)]
     if text[ends[-1] if ends else 0 :].strip():
         ends.append(len(text))

@@ -19,7 +19,7 @@ from pipelines.dataset import Dataset, Draft, Part, Shard, join_parts, read_tabl
 from pipelines.engines.local import Engine
 from pipelines.engines.task import File, Inputs, Made, Result, Task
 from pipelines.filters.toxicity import experts
-from pipelines.filters.toxicity.calibration import labels_of, sample_hash, sample_task
+from pipelines.filters.toxicity.calibration import labels_of, sample_task
 from pipelines.filters.toxicity.cascade import REMOTE, Band, Choice, choose_band, pooled
 from pipelines.filters.toxicity.experts import (
     NEURAL,
@@ -33,7 +33,7 @@ from pipelines.filters.toxicity.experts import (
     routes_of,
     verdict_of,
 )
-from pipelines.filters.toxicity.lexicon import Lexicons, lexicon_hash, read_lexicon
+from pipelines.filters.toxicity.lexicon import Lexicons, lexicon_file, read_entries
 from pipelines.filters.toxicity.params import ToxicityParams
 from pipelines.filters.toxicity.scores import Combining, cheap_of, choose_rows, combine_shard, screen_shard, tally
 from pipelines.filters.toxicity.screen import extract_screen, package_version
@@ -82,7 +82,10 @@ def make_screen(inputs: Inputs, payload: None) -> Iterable[Made]:
 def make_lexicons(inputs: Inputs, payload: tuple[ToxicityParams, dict[str, str]]) -> Iterable[Made]:
     """The task that reads the lexicons, once for all shards: part "lexicons". payload: with the files' hashes."""
     config, known = payload
-    entries = {language: read_lexicon(language, config.lexicons[language], known[language]) for language in known}
+    entries = {
+        language: read_entries(language, lexicon_file(language, config.lexicons[language]).content(sha256))
+        for language, sha256 in known.items()
+    }
     yield "lexicons", File("lexicons.json", Lexicons(entries, config.lexicon_certainty).to_bytes())
 
 
@@ -149,7 +152,7 @@ class _Stage:
         """Make what all shards share: the screen and the lexicons."""
         package = {"screen": package_version(), "unicode": unicodedata.unidata_version}
         tasks = [Task(make_screen, "filters.toxicity.screen", VERSION, package)]
-        hashes = {language: lexicon_hash(language, path) for language, path in sorted(config.lexicons.items())}
+        hashes = {language: lexicon_file(language, path).sha256() for language, path in sorted(config.lexicons.items())}
         if hashes:
             said = {"lexicons": hashes, "certainty": config.lexicon_certainty}
             tasks.append(Task(make_lexicons, "filters.toxicity.lexicons", VERSION, said, payload=(config, hashes)))
@@ -191,7 +194,7 @@ class _Stage:
         config = self.config
         sample: list[_Shard] = []
         if config.calibration.path is not None:
-            sha256 = sample_hash(config.calibration)
+            sha256 = config.calibration.file.sha256()
             made = self.engine.map([sample_task(config.calibration, sha256)])[0]
             sample = [_Shard(one.object, one.bytes, one.rows) for one in made.parts["documents"].shards]
             self.screen(sample)
@@ -211,12 +214,7 @@ class _Stage:
         def whole(objects: Iterable[str]) -> pa.Table:
             return pa.concat_tables([read_table(self.engine.store, name) for name in objects])
 
-        models = [name for name in sample[0].said if name != REMOTE]
-        if not models:
-            raise ValueError(
-                f"toxicity: no neural model knows {wanted.language}, the language of the calibration sample, so no "
-                "band can be chosen; correct toxicity.calibration.language, or set toxicity.band"
-            )
+        models = list(sample[0].said)
         labels = [whole(shard.said[name][1] for shard in sample) for name in models]
         said = np.stack([verdict_of(one, VERDICTS)[0] for one in labels], axis=1)
         expert = pooled(said, self.config.neural_decision) > self.config.neural_threshold

@@ -12,7 +12,10 @@ import pytest
 import xxhash
 
 from pipelines.dataset import Dataset, Draft, Part, Shard, seal, write_shard
+from pipelines.engines.local import Engine
 from pipelines.filters.contamination.params import EvaluationSet
+from pipelines.filters.perplexity.params import PerplexityParams
+from pipelines.filters.perplexity.stage import train_perplexity
 from pipelines.schemas import DOCUMENTS, PERPLEXITY, TOXICITY
 from pipelines.store import Store
 
@@ -162,6 +165,16 @@ def unsearched(store: Store) -> Dataset:
     """Scores of contamination where no set was looked for."""
     parts = {"contamination": Part("table", ()), "contamination_hits": Part("table", ())}
     return published(store, Draft(parts), "contamination_scores", "book")
+
+
+def column(texts: Sequence[str]) -> pa.ChunkedArray:
+    """Texts as a stage reads them."""
+    return pa.chunked_array([pa.array(texts, pa.large_string())])
+
+
+def trained_model(store: Store, reference: Dataset, asked: PerplexityParams, engine: Engine) -> Dataset:
+    """What a model, trained here or made elsewhere, thinks of a reference."""
+    return published(store, train_perplexity(reference, asked, engine), "perplexity_model")
 
 
 def write_set(folder: Path, texts: Sequence[str], name: str = "set.jsonl") -> EvaluationSet:

@@ -11,27 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dataset import Dataset, Draft, seal
+from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.filters.comparison import (
-    _as_calibration,
     _Measuring,
     best_threshold,
     compare_filters,
     contestants_of,
     halves,
 )
-from pipelines.filters.comparison_params import ComparisonParams, LabelledSample
+from pipelines.filters.comparison_params import ComparisonParams
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.filters.perplexity.stage import train_perplexity
 from pipelines.filters.statistics import Confusion
 from pipelines.filters.toxicity.neural_params import NeuralParams
-from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.params import LabelledSample, ToxicityParams
 from pipelines.prices.book import load_book
 from pipelines.store import Store
 from resources.settings import HOME
-from resources.similarity import simhash_similarity
-from tests.pipelines.filters.corpus import DATA, documents
+from resources.similarity import SIMHASH, simhash_similarity
+from tests.pipelines.filters.corpus import documents, published, real, trained_model
 
 SCORED = st.lists(st.tuples(st.booleans(), st.sampled_from([float("nan"), 0.0, 0.2, 0.5, 0.7, 1.0])), min_size=1)
 RUDE = [f"You are a fucking idiot, number {n}, you stupid piece of shit." for n in range(40)]
@@ -46,10 +44,7 @@ def write_sample(folder: Path, rude: list[str] = RUDE, kind: list[str] = KIND) -
 
 
 def measuring(config: ComparisonParams) -> _Measuring:
-    from pipelines.filters.toxicity.calibration import sample_hash
-
-    sample = _as_calibration(config.sample)
-    return _Measuring(None, sample, sample_hash(sample), config.documents)
+    return _Measuring(None, config.sample, config.sample.file.sha256(), config.documents)
 
 
 @pytest.fixture
@@ -58,14 +53,12 @@ def corpus(store: Store) -> Dataset:
         store, [f"The miller of number {n} counted {n} sacks of grain in the morning." for n in range(80)]
     )
     stats = {"documents_out": 80, "bytes_out": 4_000_000}
-    version = seal(store, Draft(given.version.parts, stats), asset="unique_documents", partition="other")
-    return Dataset("unique_documents", (version,), store)
+    return published(store, Draft(given.version.parts, stats), "unique_documents", "other")
 
 
 @pytest.fixture
 def model(store: Store, corpus: Dataset, engine: Engine) -> Dataset:
-    draft = train_perplexity(corpus, PerplexityParams(min_tokens=10), engine)
-    return Dataset("perplexity_model", (seal(store, draft, asset="perplexity_model"),), store)
+    return trained_model(store, corpus, PerplexityParams(min_tokens=10), engine)
 
 
 @given(SCORED)
@@ -94,7 +87,7 @@ def test_the_halves_share_no_text_and_are_always_the_same(tmp_path: Path) -> Non
 
 def test_without_a_sample_nothing_is_measured(corpus: Dataset, store: Store) -> None:
     draft = compare_filters(
-        corpus, corpus, ComparisonParams(), ToxicityParams(), PerplexityParams(), simhash_similarity, Engine(store, 1)
+        corpus, corpus, ComparisonParams(), ToxicityParams(), PerplexityParams(), SIMHASH, Engine(store, 1)
     )
 
     assert draft.stats["measured"] == {} and "names no sample" in draft.stats["compared_on"]
@@ -105,7 +98,7 @@ def test_a_neural_model_brings_the_cascade_and_itself_alone(model: Dataset, tmp_
     neural = NeuralParams(checkpoint=str(tmp_path / "x.ckpt"))
     toxicity = ToxicityParams(neural=[neural], band=[0.1, 0.9])
 
-    found = {one.name: one.payload for one in contestants_of(toxicity, PerplexityParams(), model, simhash_similarity)}
+    found = {one.name: one.payload for one in contestants_of(toxicity, PerplexityParams(), model, SIMHASH)}
 
     assert list(found) == ["simhash", "screen", "cascade", "neural model", "perplexity"]
     assert found["screen"].neural == []
@@ -117,7 +110,7 @@ def test_another_screen_or_code_that_scores_otherwise_is_measured_again(
     model: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def identities() -> dict[str, Any]:
-        found = contestants_of(ToxicityParams(), PerplexityParams(), model, simhash_similarity)
+        found = contestants_of(ToxicityParams(), PerplexityParams(), model, SIMHASH)
         return {one.name: one.identity for one in found}
 
     before = identities()
@@ -133,7 +126,7 @@ def test_every_filter_is_measured_on_the_new_half(
     config, engine = write_sample(tmp_path), Engine(store, 1)
 
     def compared() -> dict:
-        arguments = (ToxicityParams(), PerplexityParams(min_tokens=10), simhash_similarity, engine)
+        arguments = (ToxicityParams(), PerplexityParams(min_tokens=10), SIMHASH, engine)
         return compare_filters(corpus, model, config, *arguments).stats
 
     stats = compared()
@@ -154,7 +147,7 @@ def test_what_is_wrong_with_the_sample_is_said_in_words_of_this_section(
     tmp_path: Path, corpus: Dataset, store: Store
 ) -> None:
     def refused(config: ComparisonParams) -> str:
-        arguments = (ToxicityParams(), PerplexityParams(), simhash_similarity, Engine(store, 1))
+        arguments = (ToxicityParams(), PerplexityParams(), SIMHASH, Engine(store, 1))
         with pytest.raises(ValueError, match="filter_benchmark: ") as error:
             compare_filters(corpus, corpus, config, *arguments)
         return str(error.value)
@@ -189,9 +182,8 @@ def test_the_parameters_are_restored_with_the_path_of_here() -> None:
     assert ComparisonParams.model_validate(ComparisonParams.restored(none.recorded, here)) == none
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="no shared data")
 def test_real_comments_are_read_as_they_are(tmp_path: Path) -> None:
-    path = DATA / "toxicity/surge_toxicity_en.csv"
+    path = real("toxicity/surge_toxicity_en.csv")
     sample = LabelledSample(path=str(path), label="is_toxic", toxic=["Toxic"])
 
     known, new = halves(measuring(ComparisonParams(sample=sample)))
@@ -238,11 +230,10 @@ def test_the_cascade_and_its_model_are_measured_with_a_real_checkpoint(
     trained = small_checkpoint()
     neural = NeuralParams(checkpoint=str(trained.path), huggingface_config_path=str(trained.config))
     toxicity = ToxicityParams(neural=[neural], band=[0.05, 0.5])
-    arguments = (toxicity, PerplexityParams(min_tokens=10), simhash_similarity, Engine(store, 1))
+    arguments = (toxicity, PerplexityParams(min_tokens=10), SIMHASH, Engine(store, 1))
 
     measured = compare_filters(corpus, model, write_sample(tmp_path), *arguments).stats["measured"]
 
     assert list(measured) == ["simhash", "screen", "cascade", "neural model", "perplexity"]
     assert measured["neural model"]["f1"]["value"] > 0.9
     assert measured["neural model"]["peak_memory_bytes"] > measured["screen"]["peak_memory_bytes"]
-    assert measured["cascade"]["usage"]["cpu_seconds"] < measured["neural model"]["usage"]["cpu_seconds"]

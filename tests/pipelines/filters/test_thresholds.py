@@ -24,7 +24,8 @@ def ruled(toxicity: np.ndarray, perplexity: np.ndarray, limit: float, low: float
 
 def counts_of(documents: list[tuple], limit: float = 0.9, low: float | None = 5.0) -> dict:
     toxicity, perplexity, otherwise, sizes = map(np.array, zip(*documents, strict=True))
-    return threshold_counts(ruled(toxicity, perplexity, limit, low), otherwise, sizes)
+    other = Ruled(np.full(len(sizes), NONE), otherwise, None)
+    return threshold_counts(ruled(toxicity, perplexity, limit, low) | {"toxicity_unknown": other}, sizes)
 
 
 @given(DOCUMENTS)
@@ -82,6 +83,6 @@ def test_a_rule_that_is_not_applied_objects_to_nothing(limit: float | None, expe
 def test_nothing_is_counted_of_no_documents() -> None:
     nobody = np.zeros(0)
 
-    counts = threshold_counts({"toxicity": Ruled.above(nobody, 0.5)}, np.zeros(0, np.bool_), np.zeros(0, np.int64))
+    counts = threshold_counts({"toxicity": Ruled.above(nobody, 0.5)}, np.zeros(0, np.int64))
 
     assert without_rule(counts["toxicity"]) == (0, 0)

@@ -110,7 +110,7 @@ def test_without_torch_it_says_what_to_install(train, launch, monkeypatch):
     def not_installed(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("pipelines.training.stage.version", not_installed)
+    monkeypatch.setattr("pipelines.pretrained.version", not_installed)
     with pytest.raises(TrainingError, match=r"needs torch, which is not installed: pip install -e '\.\[train\]'"):
         train(launch)
 

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from pipelines.engines.local import Engine
-from pipelines.filters.contamination import evaluation
+from pipelines.filters import known_file
 from pipelines.filters.contamination.evaluation import Example, read_examples
 from pipelines.filters.contamination.params import ContaminationParams, EvaluationSet
 from pipelines.filters.contamination.stage import score_contamination
@@ -52,7 +52,7 @@ def test_a_set_that_changes_while_it_is_read_is_refused(
 ) -> None:
     """Even where it then changes back: what is compared are the bytes that the index is made of."""
     contents = iter(write_set(tmp_path, [text], str(number)) for number, text in enumerate(reads))
-    monkeypatch.setattr(evaluation, "set_content", lambda *_: Path(next(contents).path).read_bytes())
+    monkeypatch.setattr(known_file, "Path", lambda _: Path(next(contents).path))
 
     with pytest.raises(ValueError, match="the evaluation set sums changed while it was read; start the run again"):
         score_contamination(

@@ -14,8 +14,9 @@ from pipelines.dataset import Dataset, Draft, read_table
 from pipelines.engines import task
 from pipelines.engines.local import Engine
 from pipelines.filters.contamination.params import ContaminationParams
-from pipelines.filters.contamination.rules import without_paragraphs
+from pipelines.filters.contamination.rules import paragraphs_of
 from pipelines.filters.contamination.stage import score_contamination
+from pipelines.filters.cutting import without
 from pipelines.filters.decide import filter_documents
 from pipelines.filters.params import FilterParams
 from pipelines.store import Store
@@ -123,6 +124,13 @@ def test_a_changed_limit_looks_for_nothing_again(store: Store, engine: Engine, t
     decided(store, later, tmp_path, [QUESTION], max_contamination=0.5)
 
     assert [result.reused for result in later.results] == [True, True, False]  # index, scores, decisions
+
+
+def without_paragraphs(text: str, passages: list[tuple[int, int]]) -> tuple[str, int]:
+    """The text without the paragraphs that hold a part of these passages, and how many."""
+    data = text.encode()
+    spans = paragraphs_of(data, passages)
+    return without(data, spans).decode(), len(spans)
 
 
 @pytest.mark.parametrize(

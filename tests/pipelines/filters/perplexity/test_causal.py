@@ -18,11 +18,12 @@ from pipelines.filters.perplexity import causal
 from pipelines.filters.perplexity.causal import CausalScorer, batches, windows
 from pipelines.filters.perplexity.likelihood import score_table
 from pipelines.filters.perplexity.params import PerplexityParams
-from pipelines.filters.perplexity.stage import score_perplexity, train_perplexity
+from pipelines.filters.perplexity.stage import score_perplexity
 from pipelines.filters.toxicity.neural_runtime import torch_threads
+from pipelines.histograms import added
 from pipelines.pretrained import ModelError, cached_folder, content_hash, open_causal_model
 from pipelines.store import Store
-from tests.pipelines.filters.corpus import doc_id, documents, published
+from tests.pipelines.filters.corpus import column, doc_id, documents, published, trained_model
 from tests.pipelines.filters.perplexity.causal_model import CONTEXT, TEXTS, make_model
 
 
@@ -47,10 +48,6 @@ def scorer(folder: Path) -> CausalScorer:
 def config(folder: Path | None = None, max_scored_tokens: int = 10**6, **values: Any) -> PerplexityParams:
     asked = {"path": str(folder or "anywhere"), "window": 16, "stride": 8, "batch_tokens": 64, "device": "cpu"}
     return PerplexityParams(model="causal", causal={**asked, **values}, max_scored_tokens=max_scored_tokens)
-
-
-def column(texts: list[str]) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
 def naive(scorer: CausalScorer, text: str, window: int, stride: int) -> tuple[float, int]:
@@ -186,15 +183,11 @@ def test_a_model_that_gives_no_number_gives_no_score(folder: Path) -> None:
 # -- the stage -----------------------------------------------------------------------------------------------------
 
 
-def model_of(store: Store, reference: Dataset, asked: PerplexityParams, engine: Engine) -> Dataset:
-    return published(store, train_perplexity(reference, asked, engine), "perplexity_model")
-
-
 def test_the_stage_scores_every_shard_with_the_model_that_scored_the_reference(
     store: Store, engine: Engine, folder: Path, scorer: CausalScorer
 ) -> None:
     reference = documents(store, TEXTS, language=["en", "zh", "hi", "en", "de", "en"], shard_rows=4)
-    model = model_of(store, reference, config(folder), engine)
+    model = trained_model(store, reference, config(folder), engine)
     (file,) = model.shards("perplexity_model")
     described = json.loads(store.get(file.object))
     assert described["model"]["kind"] == "causal"
@@ -217,7 +210,7 @@ def test_what_decides_scores_is_in_the_key_and_where_the_model_lies_is_not(
     store: Store, engine: Engine, folder: Path, tmp_path: Path
 ) -> None:
     reference = documents(store, TEXTS)
-    model = model_of(store, reference, config(folder), engine)
+    model = trained_model(store, reference, config(folder), engine)
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     for path in folder.iterdir():
@@ -232,7 +225,7 @@ def test_scores_of_another_model_or_another_reading_are_refused(
     store: Store, engine: Engine, folder: Path, tmp_path: Path
 ) -> None:
     reference = documents(store, TEXTS)
-    model = model_of(store, reference, config(folder), engine)
+    model = trained_model(store, reference, config(folder), engine)
     other = make_model(tmp_path, seed=2)
     for asked in (config(other), config(folder, stride=4), config(folder, window=32)):
         with pytest.raises(ValueError, match=r"was scored by the model causal .* ask for causal .* again"):
@@ -283,9 +276,7 @@ def test_memory_for_not_even_one_window_is_an_error_and_no_result(
 def score(data: Dataset, asked: PerplexityParams, engine: Engine) -> Draft:
     """The scores alone."""
     results = causal.score_shards(data.shards("documents"), asked, engine)
-    counted: dict[str, int] = {}
-    for result in results:
-        counted |= result.stats["shards_by_batch_tokens"]
+    counted = added(result.stats["shards_by_batch_tokens"] for result in results)
     shards = tuple(shard for result in results for shard in result.parts["perplexity"].shards)
     return Draft({"perplexity": Part("table", shards)}, {"shards_by_batch_tokens": counted})
 
@@ -370,7 +361,7 @@ def test_parameters_that_do_not_fit_are_refused(values: dict[str, Any], told: st
 
 
 def test_scores_of_nothing(store: Store, engine: Engine, folder: Path) -> None:
-    model = model_of(store, documents(store, TEXTS), config(folder), engine)
+    model = trained_model(store, documents(store, TEXTS), config(folder), engine)
     nothing = published(store, Draft({"documents": Part("table", ())}), "unique_documents", "none")
     draft = score_perplexity(nothing, model, config(folder), engine)
     assert draft.stats["documents_in"] == draft.parts["perplexity"].rows == 0

@@ -22,7 +22,7 @@ from pipelines.filters.perplexity.stage import score_perplexity, train_perplexit
 from pipelines.filters.words import folded_words, language_model_alphabet
 from pipelines.pretrained import ModelError
 from pipelines.store import Store
-from tests.pipelines.filters.corpus import documents, published
+from tests.pipelines.filters.corpus import column, documents, published, trained_model
 
 kenlm = pytest.importorskip("kenlm", reason="the kenlm module is not installed")
 
@@ -57,10 +57,6 @@ def arpa(tmp_path: Path) -> Path:
 def config(path: Path, max_scored_tokens: int = 10**6, **values: Any) -> PerplexityParams:
     asked = {"path": str(path), **values}
     return PerplexityParams(model="kenlm", kenlm=asked, max_scored_tokens=max_scored_tokens)
-
-
-def column(texts: list[str]) -> pa.ChunkedArray:
-    return pa.chunked_array([pa.array(texts, pa.large_string())])
 
 
 def found(asked: PerplexityParams, *texts: str, reader: str = "kenlm") -> list[tuple[float, int, int]]:
@@ -170,14 +166,10 @@ def reference(store: Store) -> Dataset:
     return documents(store, ["cat sees", "cat sees dog", "dog cat sees", ""], language=["en", "en", "fr", "en"])
 
 
-def model_of(store: Store, reference: Dataset, asked: PerplexityParams, engine: Engine) -> Dataset:
-    return published(store, train_perplexity(reference, asked, engine), "perplexity_model")
-
-
 def test_the_model_is_not_copied_and_thresholds_follow_its_scores_of_the_reference(
     store: Store, engine: Engine, arpa: Path, reference: Dataset
 ) -> None:
-    model = model_of(store, reference, config(arpa), engine)
+    model = trained_model(store, reference, config(arpa), engine)
     (file,) = model.shards("perplexity_model")
     described = json.loads(store.get(file.object))
     assert described["model"] == {"kind": "kenlm", "sha256": KenlmFile.find(config(arpa)).identity}
@@ -196,7 +188,7 @@ def test_the_model_is_not_copied_and_thresholds_follow_its_scores_of_the_referen
 def test_a_changed_file_or_another_cutting_is_another_model(
     store: Store, engine: Engine, arpa: Path, reference: Dataset
 ) -> None:
-    model = model_of(store, reference, config(arpa), engine)
+    model = trained_model(store, reference, config(arpa), engine)
     for asked in (config(arpa, words="folded"), config(arpa, sequence="document")):
         with pytest.raises(ValueError, match=r"scored by the model kenlm .*ask for kenlm "):
             score_perplexity(reference, model, asked, engine)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.filters.perplexity.arpa import write_arpa
-from pipelines.filters.perplexity.ngram_estimates import FALLBACK_DISCOUNTS, discounts_of
-from pipelines.filters.perplexity.ngram_model import Context, NgramModel
-from pipelines.filters.perplexity.ngram_scoring import BEGIN, UNKNOWN
+from pipelines.filters.perplexity.ngram_estimates import FALLBACK_DISCOUNTS, Discounts, discounts_of
+from pipelines.filters.perplexity.ngram_model import NgramModel
+from pipelines.filters.perplexity.ngram_scoring import BEGIN, SPECIAL_WORDS, UNKNOWN
 from pipelines.filters.perplexity.ngram_training import NgramTrainer
 from pipelines.filters.words import folded_words, language_model_alphabet
 from tests.pipelines.filters.corpus import paragraphs, shuffled
@@ -27,10 +27,14 @@ def trained(texts: list[str], order: int = 5, max_vocabulary: int = 10**6, min_c
 
 def after(model: NgramModel, *words: str) -> dict[str, float]:
     """Probability of every word after these, from the beginning of a document."""
-    context = Context(model)
-    for word in words:
-        context.append(model.vocabulary.index(word) if word in model.vocabulary else UNKNOWN)
-    return dict(zip(model.vocabulary, context.probabilities().tolist(), strict=True))
+    read = [word if word in model.vocabulary else SPECIAL_WORDS[UNKNOWN] for word in words]
+    follows = {word: model.word_log_probabilities([*read, word])[-1][1] for word in model.vocabulary}
+    return {word: math.exp(said) for word, said in (follows | {SPECIAL_WORDS[BEGIN]: -math.inf}).items()}
+
+
+def discounts(adjusted: np.ndarray) -> Discounts:
+    """Of the (adjusted) counts of all n-grams of one length."""
+    return discounts_of([int(np.count_nonzero(adjusted == count)) for count in range(1, 5)])
 
 
 def test_a_bigram_model_computed_by_hand() -> None:
@@ -51,8 +55,8 @@ def test_a_bigram_model_computed_by_hand() -> None:
 
 def test_discounts_follow_chen_and_goodman_equation_26() -> None:
     counts = np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1])
-    assert discounts_of(counts) == pytest.approx((0.5, 2 - 3 * 0.5 * 3 / 5, 3 - 4 * 0.5 * 2 / 3))
-    assert discounts_of(np.array([1, 1, 2])) == FALLBACK_DISCOUNTS
+    assert discounts(counts) == pytest.approx((0.5, 2 - 3 * 0.5 * 3 / 5, 3 - 4 * 0.5 * 2 / 3))
+    assert discounts(np.array([1, 1, 2])) == FALLBACK_DISCOUNTS
 
 
 def naive(texts: list[str], order: int) -> tuple[set[str], dict[tuple[str, ...], int], dict[int, tuple[float, ...]]]:
@@ -69,7 +73,7 @@ def naive(texts: list[str], order: int) -> tuple[set[str], dict[tuple[str, ...],
         adjusted[gram] = count if len(gram) == order or gram[0] == "<s>" else len(left)
     adjusted.pop(("<s>",))
     of_length = {
-        n: discounts_of(np.array([a for gram, a in adjusted.items() if len(gram) == n], np.int64))
+        n: discounts(np.array([a for gram, a in adjusted.items() if len(gram) == n], np.int64))
         for n in range(1, order + 1)
     }
     return {word for gram in counts for word in gram} | {"<unk>"}, adjusted, of_length

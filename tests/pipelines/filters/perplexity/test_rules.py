@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import yaml
 
-from pipelines.dataset import Dataset, Draft, Part
+from pipelines.dataset import Dataset, Draft
 from pipelines.engines.local import Engine
 from pipelines.filters.decide import filter_documents
 from pipelines.filters.params import FilterParams
@@ -20,6 +20,7 @@ from tests.pipelines.filters.corpus import (
     perplexity_scores,
     published,
     toxicity_scores,
+    unsearched,
 )
 
 ENGLISH = [float(100 + 10 * step) for step in range(11)]
@@ -37,12 +38,11 @@ def model(store: Store) -> Dataset:
 def filtered(
     store: Store, engine: Engine, model: Dataset, given: Dataset, perplexity: list[float | None], **config: object
 ) -> tuple[Draft, Dataset]:
-    unsearched = Draft({"contamination": Part("table", ()), "contamination_hits": Part("table", ())})
     draft = filter_documents(
         given,
         toxicity_scores(store, given, [0.0] * len(perplexity)),
         perplexity_scores(store, given, perplexity),
-        published(store, unsearched, "contamination_scores", "book"),
+        unsearched(store),
         model,
         FilterParams(**{"bucket_min_documents": 2, "min_perplexity": None} | config),
         engine,
@@ -132,7 +132,7 @@ def judged_by_causal(store: Store, engine: Engine, **config: object) -> Draft:
         given,
         toxicity_scores(store, given, [0.0]),
         perplexity_scores(store, given, [50.0], model=CAUSAL),
-        published(store, Draft({"contamination": Part("table", ())}), "contamination_scores", "book"),
+        unsearched(store),
         perplexity_model(store, [10.0, 20.0], {"en": 9}, model=CAUSAL),
         FilterParams(**config),
         engine,
@@ -181,7 +181,7 @@ def test_scores_of_another_model_than_the_references_are_refused(
             given,
             toxicity_scores(store, given, [0.0]),
             perplexity_scores(store, given, [50.0], model=made_by),
-            published(store, Draft({"contamination": Part("table", ())}), "contamination_scores", "book"),
+            unsearched(store),
             model,
             FilterParams(),
             engine,

@@ -19,6 +19,8 @@ import numpy as np
 
 from tests.pipelines.filters.corpus import DATA
 
+COMMENTS, TWEETS = "surge_toxicity_en.csv", "davidson_tweets.csv"
+
 CLASSES = ("toxic", "offensive", "identity_hate")
 """As a training set names them; Detoxify calls the first 'toxicity' and the last 'identity_attack'."""
 
@@ -59,11 +61,11 @@ def comments_and_tweets(count: int) -> Labelled:
     Comments say only whether they are toxic; a third of the tweets is neither hateful nor offensive.
     """
     texts, values = [], []
-    with (DATA / "toxicity/surge_toxicity_en.csv").open(encoding="utf-8") as file:
+    with (DATA / "toxicity" / COMMENTS).open(encoding="utf-8") as file:
         for row in list(csv.DictReader(file))[::2][:count]:
             texts.append(row["text"])
             values.append([float(row["is_toxic"] == "Toxic"), np.nan, np.nan])
-    with (DATA / "toxicity/davidson_tweets.csv").open(encoding="utf-8") as file:
+    with (DATA / "toxicity" / TWEETS).open(encoding="utf-8") as file:
         tweets = list(csv.DictReader(file))[::2]
     for kind, share in (("0", 4), ("1", 2), ("2", 4)):
         for row in [tweet for tweet in tweets if tweet["class"] == kind][: count // share]:
@@ -81,7 +83,7 @@ def small_checkpoint() -> Checkpoint:
 @functools.cache
 def trained_checkpoint() -> Checkpoint:
     """BERT with two layers that has learned from comments and tweets, else from sentences; made in 20 seconds."""
-    shared = (DATA / "toxicity/surge_toxicity_en.csv").exists()
+    shared = all((DATA / "toxicity" / name).exists() for name in (COMMENTS, TWEETS))
     return train(_folder(), comments_and_tweets(1500), hidden=64, epochs=6) if shared else small_checkpoint()
 
 

@@ -33,7 +33,7 @@ class StandIn:
     memory: int = 1000
     budgets: list[int] = field(default_factory=list)
 
-    def score_with(self, texts: list[str], batch_tokens: int) -> Scores:
+    def score(self, texts: list[str], batch_tokens: int) -> Scores:
         self.budgets.append(batch_tokens)
         if batch_tokens > self.memory:
             raise BatchTooLarge

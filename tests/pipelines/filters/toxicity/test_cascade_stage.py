@@ -18,8 +18,8 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Task
 from pipelines.filters.params import FilterParams
 from pipelines.filters.toxicity import experts
-from pipelines.filters.toxicity.calibration import read_sample
 from pipelines.filters.toxicity.experts import verdict_of
+from pipelines.filters.toxicity.labelled import read_sample
 from pipelines.filters.toxicity.params import CalibrationParams, ToxicityParams
 from pipelines.filters.toxicity.remote import RemoteError
 from pipelines.filters.toxicity.screen import Screen
@@ -233,9 +233,9 @@ def test_the_band_is_chosen_from_a_labelled_sample(
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"label": "rude"}, "record 1 of the calibration sample has no field 'rude'; it has comment, toxic"),
-        ({"toxic": ["yes"]}, "0 of 20 texts of the calibration sample are toxic"),
-        ({"path": "nowhere.csv"}, "the calibration sample cannot be read from nowhere.csv"),
+        ({"label": "rude"}, "record 1 of the labelled sample has no field 'rude'; it has comment, toxic"),
+        ({"toxic": ["yes"]}, "0 of 20 texts of the labelled sample are toxic"),
+        ({"path": "nowhere.csv"}, "the labelled sample cannot be read from nowhere.csv"),
     ],
 )
 def test_a_sample_that_does_not_fit_is_refused(
@@ -267,11 +267,11 @@ def test_a_label_means_the_same_however_it_was_written(tmp_path: Path, content: 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("text,label\nyou idiot,1\nhello,\n", "record 2 of the calibration sample has no label: label is ''"),
-        ("text,label\nyou idiot,1\nhello,NaN\n", "record 2 of the calibration sample has no label: label is 'NaN'"),
-        ('{"text": "you idiot", "label": NaN}\n', "record 1 of the calibration sample has no label: label is 'nan'"),
+        ("text,label\nyou idiot,1\nhello,\n", "record 2 of the labelled sample has no label: label is ''"),
+        ("text,label\nyou idiot,1\nhello,NaN\n", "record 2 of the labelled sample has no label: label is 'NaN'"),
+        ('{"text": "you idiot", "label": NaN}\n', "record 1 of the labelled sample has no label: label is 'nan'"),
         ("text,label\nyou idiot,1\nhello, friend,0\n", "record 2 .* more cells than there are columns; put texts"),
-        ("text,text,label\na,you idiot,1\n", "two columns of the calibration sample are called 'text'"),
+        ("text,text,label\na,you idiot,1\n", "two columns of the labelled sample are called 'text'"),
         ("text,label\nyou idiot,1.0\nhello,0.0\n", r"0 of 2 texts .* \(labels: '0\.0', '1\.0'\)"),
     ],
 )

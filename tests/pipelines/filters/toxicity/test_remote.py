@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.filters.toxicity.params import RemoteParams
-from pipelines.filters.toxicity.remote import RemoteError, RemoteScorer
+from pipelines.filters.toxicity.remote import Pace, RemoteError, RemoteScorer, pace_of
 from tests.pipelines.filters.toxicity.perspective import Service, serving
 
 
@@ -68,6 +68,16 @@ def test_a_text_is_sent_with_its_language_and_the_key_stands_in_a_header(monkeyp
         },
     ]
     assert service.headers[0]["X-Goog-Api-Key"] == "s3cret"
+
+
+def test_the_pace_is_that_of_the_service_whoever_asks() -> None:
+    clock, pace = Clock(), Pace()
+    with serving() as service:
+        for _ in range(3):  # a scorer for each shard
+            params = RemoteParams(url=service.url, requests_per_second=0.5, usd_per_call="0")
+            RemoteScorer(params, lambda: None, clock.sleep, clock.time, pace).score(["good day"], ["en"])
+    assert clock.slept == [2.0, 2.0]
+    assert pace_of(service.url) is pace_of(service.url)
 
 
 def test_a_key_that_is_not_there_is_missed_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
