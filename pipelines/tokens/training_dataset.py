@@ -83,13 +83,12 @@ class BlendDataset:
     """The training or validation samples of a blend.
 
     A sample is `sequence_length` tokens and the one after them, of one group. Groups alternate so that at any point
-    each has given its share to within one sample, or three of a run that is made of rounds (`schedule.py`). There is no
-    state: a sample is found by its index alone, so training
-    resumes anywhere, on any number of ranks (`rank_sampler.py`). Validation samples run once over all held-out
-    documents.
+    each has given its share to within one sample (`schedule.py`). There is no state: a sample is found by its index
+    alone, so training resumes anywhere, on any number of ranks (`rank_sampler.py`). Validation samples run once over
+    all held-out documents.
 
     samples: samples of each group ('validation' in that split). cut_tokens: planned tokens of each group that are no
-    input of any sample. Memory: the mapped files' pages, some bytes per shard, and the schedule's states.
+    input of any sample. Memory: the mapped files' pages, some bytes per shard, and the schedule's stretch.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.tokens import schedule
-from pipelines.tokens.schedule import BLOCK, LONGEST_ROUND, GroupSchedule
+from pipelines.tokens.schedule import BLOCK, GroupSchedule
 
 
 def order(samples):
@@ -19,11 +19,14 @@ def test_two_groups_in_a_ratio_of_two_to_one():
 
 
 @settings(deadline=None)
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=12))
-def test_every_prefix_keeps_the_shares_to_within_one_sample(samples):
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=12), st.integers(1, 40))
+def test_every_prefix_keeps_the_shares_to_within_one_sample_however_long_the_blocks_are(samples, block):
     total = sum(samples)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "BLOCK", block)
+        found = order(samples)
     given_so_far = np.zeros(len(samples), int)
-    for index, (group, ordinal) in enumerate(order(samples)):
+    for index, (group, ordinal) in enumerate(found):
         assert ordinal == given_so_far[group]
         given_so_far[group] += 1
         assert all(
@@ -48,27 +51,33 @@ def test_outside_is_an_index_error_and_no_samples_are_fine():
             GroupSchedule([3]).locate(index)
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 300), min_size=1, max_size=8), st.integers(50, 1000))
-def test_several_rounds_lose_no_sample_and_keep_the_shares_to_within_three(samples, longest):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "LONGEST_ROUND", longest)
-        found = order(samples)
-    given_so_far = np.zeros(len(samples), int)
-    for index, (group, _) in enumerate(found):
-        given_so_far[group] += 1
-        assert (abs(given_so_far * len(found) - (index + 1) * np.array(samples)) < 3 * len(found)).all()
-    assert sorted(found) == [(group, ordinal) for group, count in enumerate(samples) for ordinal in range(count)]
-
-
-def test_of_ten_to_the_nine_samples_any_is_found_and_the_smallest_group_has_its_own():
-    samples = [600_000_000, 200_000_001, 199_999_999, 5]
+def test_a_place_far_on_is_found_without_what_lies_before_it():
+    samples = [6 * 10**11, 2 * 10**11 + 1, 2 * 10**11 - 1, 10**9 + 7]  # products with places do not fit into 64 bits
     found = GroupSchedule(samples)
-    assert found.samples == samples
-    assert len(found._states) * BLOCK < LONGEST_ROUND + BLOCK
-    outside = sum(count % found.rounds for count in samples)  # of all rounds, evenly spread
-    places = [-(-len(found) * (number + 1) // outside) - 1 for number in range(outside)]
-    assert [found.locate(place) for place in places if found.locate(place)[0] == 3] == [(3, k) for k in range(5)]
+    total = sum(samples)
+    first = (total - 20_000) // (2 * BLOCK) * (2 * BLOCK)
+    given_so_far = found.given_before(first)
+    for index in range(first, total):
+        group, ordinal = found.locate(index)
+        assert ordinal == given_so_far[group]
+        given_so_far[group] += 1
+        assert all(
+            abs(count * total - (index + 1) * wanted) < total
+            for count, wanted in zip(given_so_far, samples, strict=True)
+        )
+    assert given_so_far == samples
+
+
+def test_states_within_a_long_stretch_are_few_and_the_order_is_that_of_many(monkeypatch):
+    samples = [20_000, 3, 10_000]
+    many = order(samples)
+    monkeypatch.setattr(schedule, "MOST_STATES", 4)
+    found = GroupSchedule(samples)
+    assert [found.locate(index) for index in range(len(found))] == many
+    assert len(found._stretch._states) == 4
+    for number in range(3):
+        (place,) = [place for place, (group, ordinal) in enumerate(many) if (group, ordinal) == (1, number)]
+        assert number * found.total // 3 <= place < (number + 1) * found.total // 3 + 1
 
 
 def test_counts_that_cannot_be_are_refused():
