@@ -94,8 +94,8 @@ class Person:
     # -- what Dagster's pages are made of -----------------------------------------------------------------------
 
     def link(self, name: str) -> Locator:
-        """A link by its text. Icons before and after it are no text, though a screen reader names them."""
-        return self.page.get_by_role("link").filter(has_text=re.compile(rf"^\s*{re.escape(name)}\s*$"))
+        """A link by its text; the name of an icon may stand before it, and after it one that explains it."""
+        return self.page.get_by_role("link", name=re.compile(rf"(^|\s){re.escape(name)}( info)?$"))
 
     def button(self, name: str) -> Locator:
         """A button by a part of its text."""
