@@ -16,6 +16,9 @@ from pipelines.dataset import Version
 
 BILLION = 10**9
 
+ROUNDING = Fraction(1, 10**12)
+"""More than a share that was stored as a floating point number can be off."""
+
 
 def token_costs_metadata(version: Version, account: Account) -> Metadata:
     """Dollars for a billion tokens of a mixture or a blend, and for its token budget where there is one."""
@@ -50,9 +53,9 @@ def fresh_tokens(stats: Mapping[str, Any]) -> int:
 
 def missing_tokens(rows: list[dict[str, Any]], budget: int) -> dict[str, int]:
     """By group, the tokens that it lacks to supply its share of a budget in as many epochs as it is allowed."""
-    needed = {
-        row["group"]: math.ceil(budget * Fraction(str(row["wanted_share"])) / Fraction(str(row["max_epochs"])))
-        for row in rows
+    quotas = {
+        row["group"]: budget * Fraction(str(row["wanted_share"])) / Fraction(str(row["max_epochs"])) for row in rows
     }
+    needed = {name: math.ceil(quota * (1 - ROUNDING)) for name, quota in quotas.items()}
     missing = {row["group"]: needed[row["group"]] - row["available_tokens"] for row in rows}
     return {name: count for name, count in missing.items() if count > 0}

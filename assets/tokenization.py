@@ -17,7 +17,7 @@ from pipelines.tokens.tokenizer_params import TokenizerParams
     kinds={"huggingface"},
     shows="tokenizer",
     stage_versions=[training.VERSION],
-    narrow={"filtered_documents": lambda profile: profile.tokenizer.sources or profile.source_names},
+    narrow={"filtered_documents": lambda profile: profile.tokenizer.named_sources or profile.source_names},
 )
 def tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine: Engine) -> Draft:
     """The tokenizer, trained on its own named sources (no other enters it) or loaded, and how finely it cuts text."""

@@ -128,6 +128,7 @@ class Profile(Params):
         naming = {
             "reference_sources": self.reference_sources,
             "tokenizer.sources": self.tokenizer.sources,
+            "tokenizer.weights": list(self.tokenizer.weights),
             **(self.mixture.naming_groups if self.mixture.by == "source" else {}),
             "watch.sources": self.watch.sources or [],
             "dedup.against": self.dedup.against,
@@ -137,7 +138,7 @@ class Profile(Params):
             for name in named:
                 if name not in names:
                     raise ValueError(f"{key} names {name!r}, which is not a source; sources are {', '.join(names)}")
-        for key in ("reference_sources", "tokenizer.sources", "mixture.shares"):
+        for key in ("reference_sources", "tokenizer.sources", "tokenizer.weights", "mixture.shares"):
             if only_compared := [name for name in naming.get(key, []) if name in self.dedup.against]:
                 raise ValueError(
                     f"{key} names {only_compared[0]!r}, of which nothing goes on: dedup.against names it too; take it "

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pipelines.dataset import Version
 from pipelines.engines.task import Inputs
+from pipelines.removals import fields_of
 
 VERSION = 1
 """Of the code that puts documents into groups; raise it when groups change."""
@@ -24,7 +25,9 @@ COLUMNS = ("language", "license")
 """Columns of documents that say what kind of document it is."""
 
 BUCKET = "bucket"
-"""In the part `buckets` of filtered documents: 'head', 'middle' or 'tail' of the reference's perplexities."""
+"""In the part `buckets` of filtered documents: one of `BUCKETS` of the reference's perplexities."""
+
+BUCKETS = ("head", "middle", "tail")
 
 METADATA = re.compile(r"metadata\.(.+)", re.DOTALL)
 """A field of the JSON object in the column `metadata`."""
@@ -128,5 +131,5 @@ def _fields(metadata: pa.ChunkedArray, field: str) -> pa.ChunkedArray:
 
 
 def _field(text: str | None, field: str) -> str | None:
-    value = json.loads(text).get(field) if text else None
+    value = fields_of(text).get(field)
     return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -67,12 +67,13 @@ class MixtureParams(Params):
     @field_validator("shares", "epochs", "bytes_per_token", mode="before")
     @classmethod
     def _yaml_names(cls, by_name: Any) -> Any:
-        """Names that YAML takes for something else: numbers are meant as they are written, the rest is ambiguous."""
-        if not isinstance(by_name, dict):
-            return by_name
-        if any(isinstance(name, bool) for name in by_name):
-            raise ValueError("YAML reads a bare yes, no, on, off, true or false as no name; put it in quotes: 'no'")
-        return {str(name) if isinstance(name, int | float) else name: value for name, value in by_name.items()}
+        """Names that YAML takes for something else, 012 for ten, 1.10 for 1.1, and no for false, are refused."""
+        for name in by_name if isinstance(by_name, dict) else ():
+            if not isinstance(name, str):
+                raise ValueError(
+                    f"YAML reads one of these names as {name!r}, which is no text; put it in quotes, as in 'no' or '2024'"
+                )
+        return by_name
 
     @field_validator("shares")
     @classmethod

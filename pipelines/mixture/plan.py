@@ -35,7 +35,7 @@ def plan(available_tokens: Mapping[str, int], asked: MixtureParams) -> pa.Table:
     'shrink', the shares stay, and there are fewer tokens. Every such change is told in `note`. A group without tokens
     leaves its share to the others in any case. Token counts are apportioned by largest remainder (Hamilton's method;
     ties go to the group named first), so they add up exactly.
-    Raises `ValueError` where shares or epochs name a group that is not there.
+    Raises `ValueError` where a parameter names a group that is not there.
     """
     refuse_unknown_groups(available_tokens, asked)
     weights = _weights(available_tokens, asked)

@@ -19,7 +19,7 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.histograms import text_bytes
 from pipelines.mixture.estimate import estimated_tokens
-from pipelines.mixture.groups import SOURCE, Grouping, refuse_too_many
+from pipelines.mixture.groups import BUCKET, BUCKETS, SOURCE, UNKNOWN, Grouping, refuse_too_many
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan, refuse_unknown_groups, told_of
 
@@ -59,6 +59,9 @@ def plan_mixture(filtered_documents: Dataset, config: MixtureParams, engine: Eng
     if config.by == SOURCE:  # known before anything is read
         groups = {name: Measured() for name in filtered_documents.partitions}
         refuse_unknown_groups(groups, config)
+    if config.by == BUCKET:  # there are these, if no document is in one of them
+        named = {name for names in config.naming_groups.values() for name in names}
+        groups = {name: Measured() for name in (*BUCKETS, UNKNOWN) if name in named}
     sources = {name: Measured() for name in filtered_documents.partitions}
     for source, measured in _measured(filtered_documents, Grouping(config.by), engine):
         for name, found in measured.items():

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 from pipelines.tokens.encode import id_space
 from pipelines.tokens.indexed import token_type
+from pipelines.tokens.loading import token_text
 from pipelines.tokens.tokenize_params import TokenizeParams
 
 ROLES = {"bos_id": "bos_token", "eos_id": "eos_token", "pad_id": "pad_token"}
@@ -70,8 +71,7 @@ def boundaries(tokenizer: Tokenizer, config_path: Path, config: TokenizeParams) 
 
 def token_of(tokenizer: Tokenizer, named: dict[str, Any], key: str) -> int | None:
     """Id of the token with a role; None where none is named. Raises `ValueError` when `tokenizer.json` lacks it."""
-    token = named.get(key)
-    text = token.get("content") if isinstance(token, dict) else token
+    text = token_text(named.get(key))
     if text is None:
         return None
     found = tokenizer.token_to_id(text)

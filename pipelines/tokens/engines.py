@@ -139,10 +139,11 @@ def _joined(found: list[npt.NDArray[np.uint32]]) -> tuple[npt.NDArray[np.uint32]
 
 
 def _call(function: Any, *arguments: Any, **named: Any) -> Any:
-    """What compiled code gives back; whatever it raises, a panic included, as `EngineFailed`."""
+    """What compiled code gives back; whatever it raises, a panic included, as `EngineFailed`. Lack of memory is none of
+    its doing."""
     try:
         return function(*arguments, **named)
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # a panic is no Exception
         raise EngineFailed(f"{FAST} fails: {error}") from error

@@ -80,7 +80,7 @@ def measure(tokenizer: Tokenizer, documents: Sequence[Sampled]) -> Measurement:
     for document in documents:
         found = groups.setdefault((document.source, document.language or UNKNOWN), Measured())
         if found.bytes < MEASURED_BYTES and document.text:
-            text = document.text[:MEASURED_BYTES]
+            text = document.text.encode()[:MEASURED_BYTES].decode(errors="ignore")
             found.bytes += len(text.encode())
             found.documents += 1
             chosen.append((document, found, text))

@@ -48,6 +48,9 @@ SCRIPTS = ((0x20, 0x3400), (0xA000, 0xAC00), (0xF900, 0x10400), (0x1D400, 0x1D80
 """Ranges of code points, the end excluded, that are letters of alphabets, marks, digits and signs: every kind of sign
 but ideographs and syllables, of which there are many and all alike. None is a surrogate."""
 
+SPELT_OUT = 64
+"""Tokens of a tokenizer whose spellings are tried, the first ones: some reserve a thousand that are alike."""
+
 RUN = 96
 """Code points in a row."""
 

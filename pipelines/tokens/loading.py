@@ -115,9 +115,7 @@ def named_roles(files: Mapping[str, bytes], name: str) -> dict[str, str]:
     for file in (SPECIAL, CONFIG):  # the second is what transformers believes
         said = read_json(files, file, name)
         for role in ROLES:
-            token = said.get(role)
-            text = token.get("content") if isinstance(token, dict) else token
-            if isinstance(text, str) and text:
+            if text := token_text(said.get(role)):
                 found[role] = text
     return found
 
@@ -145,14 +143,14 @@ def with_roles(
     if lacking or TOKENIZER not in files:
         written[TOKENIZER] = tokenizer.to_str(pretty=True).encode()
     said = read_json(files, CONFIG, name)
-    if lacking or CONFIG not in files or {role: _text(said.get(role)) for role in roles} != dict(roles):
+    if lacking or CONFIG not in files or {role: token_text(said.get(role)) for role in roles} != dict(roles):
         usual = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
         said = {**usual, **said, **roles}
-        if lacking and "added_tokens_decoder" in said:
+        if lacking and said.get("added_tokens_decoder"):
             said["added_tokens_decoder"] |= {str(tokenizer.token_to_id(one)): _described(one) for one in lacking}
         written[CONFIG] = as_json(said)
     special = read_json(files, SPECIAL, name)
-    if SPECIAL not in files or {role: _text(special.get(role)) for role in roles} != dict(roles):
+    if SPECIAL not in files or {role: token_text(special.get(role)) for role in roles} != dict(roles):
         written[SPECIAL] = as_json(special | roles)
     return written
 
@@ -180,7 +178,8 @@ def as_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def _text(token: Any) -> str | None:
+def token_text(token: Any) -> str | None:
+    """A token as the files name it, as a text or with its properties; None where it is neither."""
     found = token.get("content") if isinstance(token, dict) else token
     return found if isinstance(found, str) else None
 

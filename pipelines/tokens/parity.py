@@ -16,14 +16,11 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Result, Stats, Task
 from pipelines.tokens.encode import Encoder
 from pipelines.tokens.engines import FAST, REFERENCE, EngineFailed, TokenizersEncoder, engine_version, opened, reference
-from pipelines.tokens.hostile import hostile_texts
+from pipelines.tokens.hostile import SPELT_OUT, hostile_texts
 from pipelines.tokens.tokenize_params import TokenizeParams
 
 VERSION = 1
 """Of what is compared: a tokenizer is looked at again when this is raised."""
-
-SPELLED_TOKENS = 64
-"""Added tokens whose spellings are compared, the first ones: some tokenizers reserve a thousand that are alike."""
 
 SAMPLE_TEXTS = 16
 SAMPLE_CHARACTERS = 1024
@@ -97,7 +94,7 @@ def run_guard(inputs: Inputs, _: None) -> Iterable[Made]:
     """
     path = inputs.broadcast_path(0)
     added = reference(path).tokenizer.get_added_tokens_decoder()
-    texts = hostile_texts([token.content for _, token in sorted(added.items())][:SPELLED_TOKENS])
+    texts = hostile_texts([token.content for _, token in sorted(added.items())][:SPELT_OUT])
     refused = difference = None
     try:
         opened(FAST, path)
@@ -112,37 +109,41 @@ def compared(texts: list[str], path: Path) -> str | None:
     """What the fast engine does other than the reference, in words; None where it does the same."""
     try:
         fast, slow = opened(FAST, path), reference(path)
-        difference = first_difference(texts, fast, slow)
-        if difference is None and slow.continuing is not slow:
-            difference = first_difference(texts, fast.continuing, slow.continuing)
-        return difference
+        different = first_difference(texts, fast, slow)
+        if different is None and slow.continuing is not slow:
+            different = first_difference(texts, fast.continuing, slow.continuing)
     except EngineFailed as error:
         return str(error)
+    return None if different is None else told_of(repr(texts[different][:40]))
 
 
-def first_difference(texts: list[str], fast: Encoder, slow: TokenizersEncoder) -> str | None:
-    """The first text whose ids are not the same, in words. Raises `EngineFailed`."""
+def told_of(text: str) -> str:
+    """The words for other ids of a text. text: how it is called."""
+    return f"{FAST} {engine_version(FAST)} and {REFERENCE} differ in the ids of {text}"
+
+
+def first_difference(texts: list[str], fast: Encoder, slow: TokenizersEncoder) -> int | None:
+    """Number of the first text whose ids are not the same. Raises `EngineFailed`."""
     (ids, counts), (right, wanted) = fast.encode(texts), slow.encode_singly(texts)
     if np.array_equal(counts, wanted) and np.array_equal(ids, right):
         return None
-    for text, one, other in zip(texts, _split(ids, counts), _split(right, wanted), strict=True):
-        if not np.array_equal(one, other):
-            return f"{FAST} {engine_version(FAST)} and {REFERENCE} differ in the ids of {text[:40]!r}"
-    raise AssertionError("equal texts, yet other ids")
+    pairs = zip(_split(ids, counts), _split(right, wanted), strict=True)
+    return next(number for number, (one, other) in enumerate(pairs) if not np.array_equal(one, other))
 
 
-def sample(documents: Sequence[str], rows: int, first: int) -> list[str]:
-    """The texts to compare of these documents of a shard of so many rows, the first of which is number `first`.
+def sample(documents: Sequence[str], rows: int, first: int) -> dict[int, str]:
+    """The texts to compare of these documents of a shard of so many rows, the first of which is number `first`: by the
+    number of their document among these.
 
     `SAMPLE_TEXTS` documents of a shard, evenly spread; of a long one a part that begins further in with every text.
     """
     step = max(1, -(-rows // SAMPLE_TEXTS))
-    chosen = []
+    chosen = {}
     for number in range(-first % step, len(documents), step):
         text = documents[number]
         spare = max(0, len(text) - SAMPLE_CHARACTERS)
         start = spare * ((first + number) // step) // SAMPLE_TEXTS
-        chosen.append(text[start : start + SAMPLE_CHARACTERS])
+        chosen[number] = text[start : start + SAMPLE_CHARACTERS]
     return chosen
 
 

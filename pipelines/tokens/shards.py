@@ -23,7 +23,7 @@ from pipelines.tokens.boundaries import Boundaries, boundaries, cut, surrounded
 from pipelines.tokens.encode import encode, texts
 from pipelines.tokens.engines import FAST, EngineFailed, engine_version, opened, reference
 from pipelines.tokens.indexed import index_bytes
-from pipelines.tokens.parity import Choice, choose, distrust, fallen_back, first_difference, sample
+from pipelines.tokens.parity import Choice, choose, distrust, fallen_back, first_difference, sample, told_of
 from pipelines.tokens.tokenize_params import TokenizeParams
 
 VERSION = 3
@@ -174,7 +174,9 @@ class TokenShard:
         readable = [text or "" for text in found]
         if self.slow is not None and self.difference is None:
             chosen = sample(readable, self.work.rows, self.documents_in)
-            self.difference = first_difference(chosen, self.encoder, self.slow)
+            different = first_difference(list(chosen.values()), self.encoder, self.slow)
+            if different is not None:  # named by its id: its text is not ours to show
+                self.difference = told_of(f"document {batch['doc_id'][list(chosen)[different]]}")
         if self.difference is not None:
             return
         ids, counts = encode(self.encoder, readable, kind)

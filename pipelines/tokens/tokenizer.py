@@ -27,14 +27,11 @@ from pipelines.tokens.loading import (
     with_roles,
 )
 from pipelines.tokens.sample import Sample, Sampled
-from pipelines.tokens.tokenizer_checks import check_ids, hostile_changes, special_ids
-from pipelines.tokens.tokenizer_params import END_OF_TEXT, PADDING, TokenizerParams
+from pipelines.tokens.tokenizer_checks import check_ids, hostile_changes, refuse_spelled, special_ids
+from pipelines.tokens.tokenizer_params import END_OF_TEXT, OF_LOADED, OF_TRAINED, PADDING, TokenizerParams
 from pipelines.tokens.tokenizer_training import libraries, train
 
-VERSION = 3
-
-OF_LOADED = frozenset({"path", "name", "revision"})
-OF_TRAINED = frozenset({"vocabulary", "min_frequency", "pattern", "digits", "nfc"})
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,8 @@ def make_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine:
     """Train or load a tokenizer; the draft has the part `tokenizer`: tokenizer.json, tokenizer_config.json,
     special_tokens_map.json, and what else a loaded one has.
 
-    filtered_documents: the sources to learn from and to measure on; further ones are passed over when `config.sources`
-    names some. Special tokens of a trained one come first: the beginning and end of text (one token, `<|endoftext|>`,
+    filtered_documents: the sources to learn from and to measure on; further ones are passed over when `sources` or
+    `weights` names some. Special tokens of a trained one come first: the beginning and end of text (one token, `<|endoftext|>`,
     unless they are named), padding, then the reserved ones. The same inputs give the same bytes whatever the number of
     threads. The vocabulary is smaller than asked where the sample has too few pairs. Memory: the sample
     (`sample_megabytes`) a few times, one shard, and the distinct words of the sample. Raises `ValueError` for unknown
@@ -65,7 +62,7 @@ def make_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine:
             raise ValueError(
                 f"the tokenizer is to learn from {name!r}, which is not among the sources: {', '.join(present)}"
             )
-    names = [name for name in present if not config.sources or name in config.sources]
+    names = [name for name in present if not config.named_sources or name in config.named_sources]
     documents = filtered_documents.of(*names)
     shards = tuple((name, len(documents.of(name).shards("documents"))) for name in names)
     found = find_tokenizer(config) if config.kind == "loaded" else None
@@ -115,6 +112,7 @@ def run_tokenizer(inputs: Inputs, work: TokenizerWork) -> Iterable[Made]:
             "sample_bytes": {
                 name: sum(len(d.text.encode()) for d in documents if d.source == name) for name, _ in work.shards
             },
+            **_short_of_weights(samples, config),
             "made_by": made_by,
             "vocabulary_size": id_space(tokenizer),
             **({} if work.found else {"vocabulary_wanted": config.vocabulary}),
@@ -134,7 +132,10 @@ def _load(
     roles = named_roles(files, found.name) | {role: token for role, token in asked.items() if token}
     files = with_roles(files, tokenizer, roles, config.reserved_tokens, found.name)
     check_ids(tokenizer, found.name)
-    return tokenizer, files, special_ids(tokenizer, roles, found.name)
+    ids = special_ids(tokenizer, roles, found.name)
+    named = {role: [token] for role, token in roles.items()} | {"reserved_tokens": config.reserved_tokens}
+    refuse_spelled(tokenizer, named, found.name)
+    return tokenizer, files, ids
 
 
 def _as_trained(tokenizer: Tokenizer, config: TokenizerParams) -> tuple[dict[str, bytes], dict[str, int]]:
@@ -151,7 +152,9 @@ def _draw(inputs: Inputs, work: TokenizerWork) -> list[Sample]:
     weights, seed = work.config.weights, work.config.seed
     if weights:
         total = sum(weights.values())
-        samples = {name: Sample(max(1, round(limit * weight / total)), seed) for name, weight in weights.items()}
+        samples = {
+            name: Sample(max(1, round(limit * weight / total)), seed) for name, weight in sorted(weights.items())
+        }
     else:
         samples = dict.fromkeys((name for name, _ in work.shards), Sample(limit, seed))
     owners = [name for name, count in work.shards for _ in range(count)]
@@ -164,6 +167,21 @@ def _draw(inputs: Inputs, work: TokenizerWork) -> list[Sample]:
             samples[owner].offer(owner, doc_id, language or "", text)
     distinct = {id(sample): sample for sample in samples.values()}
     return list(distinct.values())
+
+
+def _short_of_weights(samples: Sequence[Sample], config: TokenizerParams) -> dict[str, str]:
+    """What the sample lacks of its weights, where sources have less text than their part of it."""
+    if not config.weights:
+        return {}
+    short = [
+        f"{name} gives {sample.offered_bytes:,} of {sample.limit_bytes:,} bytes"
+        for name, sample in zip(sorted(config.weights), samples, strict=True)
+        if sample.offered_bytes < sample.limit_bytes
+    ]
+    told = (
+        f"The sample is not in proportion to tokenizer.weights: {'; '.join(short)}. Lower sample_megabytes, or weights."
+    )
+    return {"attention": told} if short else {}
 
 
 def _measured(tokenizer: Tokenizer, documents: Sequence[Sampled]) -> dict[str, Any]:

@@ -9,16 +9,13 @@ from dataclasses import dataclass
 
 from tokenizers import Tokenizer, normalizers
 
-from pipelines.tokens.encode import id_space
-from pipelines.tokens.hostile import hostile_texts
+from pipelines.tokens.encode import id_space, ready
+from pipelines.tokens.hostile import SPELT_OUT, hostile_texts
 from pipelines.tokens.indexed import token_type
 from pipelines.tokens.loading import ROLES
 
 BATCH_CHARACTERS = 1 << 20
 """Text encoded at a time."""
-
-SPELT_OUT = 64
-"""Special tokens whose spellings are tried as text."""
 
 _COMPOSED = normalizers.NFC()
 
@@ -65,7 +62,12 @@ def special_tokens(tokenizer: Tokenizer) -> list[str]:
 
 
 def check_ids(tokenizer: Tokenizer, name: str) -> None:
-    """Raises `ValueError` where there are no ids, or one is larger than token files can hold."""
+    """Raises `ValueError` where there are no ids, one is larger than token files can hold, or they are left to chance."""
+    if getattr(tokenizer.model, "dropout", None):
+        raise ValueError(
+            f"the tokenizer {name} drops merges at random (model.dropout), so that one text has other ids every time: "
+            "set model.dropout in its tokenizer.json to null"
+        )
     size = id_space(tokenizer)
     if not size:
         raise ValueError(f"the tokenizer {name} has an empty vocabulary")
@@ -105,6 +107,22 @@ def special_ids(tokenizer: Tokenizer, roles: Mapping[str, str], name: str) -> di
             "tokenizer.reserved_tokens adds further ones"
         )
     return ids
+
+
+def refuse_spelled(tokenizer: Tokenizer, named: Mapping[str, Sequence[str]], name: str) -> None:
+    """Raise `ValueError` where a document that spells out one of these tokens would get its id, and so could end itself.
+
+    named: tokens by the parameter that names them. Special tokens are safe; other added tokens, and pieces, are not.
+    """
+    tokenizer = ready(Tokenizer.from_str(tokenizer.to_str()))
+    for parameter, tokens in named.items():
+        for token in tokens:
+            if tokenizer.token_to_id(token) in tokenizer.encode(token, add_special_tokens=False).ids:
+                raise ValueError(
+                    f"tokenizer.{parameter}: plain text that spells out {token!r} gets the id of this token in the "
+                    f'tokenizer {name}, for it is none of its special tokens: mark it "special": true among the '
+                    f"added_tokens of its tokenizer.json, or name another one; {_offered(special_tokens(tokenizer))}"
+                )
 
 
 def _offered(special: Sequence[str]) -> str:

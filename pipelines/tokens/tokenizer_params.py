@@ -17,6 +17,10 @@ BYTES = 256
 END_OF_TEXT = "<|endoftext|>"
 PADDING = "<|pad|>"
 
+OF_LOADED = frozenset({"path", "name", "revision"})
+OF_TRAINED = frozenset({"vocabulary", "min_frequency", "pattern", "digits", "nfc"})
+"""Parameters that only a tokenizer of this kind has."""
+
 
 class TokenizerParams(Params):
     """The tokenizer: byte-level BPE or unigram trained on a sample, or one that exists. Nothing is downloaded."""
@@ -114,6 +118,11 @@ class TokenizerParams(Params):
     )
 
     @property
+    def named_sources(self) -> list[str]:
+        """The sources to learn from and to measure on, where any are named; empty: all of them."""
+        return sorted(self.weights) or self.sources
+
+    @property
     def special_tokens(self) -> list[str]:
         """The special tokens of a tokenizer trained here, in the order of their ids."""
         eos = self.eos_token or END_OF_TEXT
@@ -124,7 +133,8 @@ class TokenizerParams(Params):
         reserved = self.reserved_tokens
         if "" in reserved or len(set(reserved)) != len(reserved):
             raise ValueError(f"reserved_tokens: {reserved} holds an empty token, or one twice")
-        if self.pad_token is not None and self.pad_token == (self.eos_token or END_OF_TEXT):
+        eos = self.eos_token or (None if self.kind == "loaded" else END_OF_TEXT)  # what a loaded one has is not known
+        if self.pad_token is not None and self.pad_token == eos:
             raise ValueError(
                 f"pad_token: {self.pad_token!r} is the end-of-text token too, so that training could not tell padding "
                 "from the end; name another one, which may be among reserved_tokens"
@@ -153,6 +163,12 @@ class TokenizerParams(Params):
             raise ValueError(
                 f"kind is {self.kind!r}: 'loaded' needs a tokenizer, in path or name, and of no other kind is one read"
             )
+        idle = sorted(self.model_fields_set & OF_TRAINED) if self.kind == "loaded" else []
+        if changed := [name for name in idle if getattr(self, name) != type(self).model_fields[name].default]:
+            raise ValueError(
+                f"{changed[0]}: a loaded tokenizer is taken as it is, so this has no effect; leave it out, or train one "
+                "by kind 'bpe' or 'unigram'"
+            )
         return self
 
     def placed(self, folder: Path) -> Self:
@@ -167,5 +183,5 @@ class TokenizerParams(Params):
     @classmethod
     def restored(cls, recorded: Mapping[str, Any], here: Self) -> dict[str, Any]:
         """The values that were recorded, with the path that the tokenizer has here, if it was loaded from one."""
-        read_by_path = recorded["kind"] == "loaded" and not recorded["name"]
+        read_by_path = recorded.get("kind") == "loaded" and not recorded.get("name")
         return {**recorded, "path": here.path if read_by_path else None}

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from assets.token_costs import missing_tokens, token_costs_metadata
+from pipelines.mixture.params import MixtureParams
+from pipelines.mixture.plan import plan
 from pipelines.dataset import Version
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan, told_of
@@ -62,6 +64,12 @@ def test_what_is_missing_follows_from_shares_and_epochs() -> None:
 
     assert missing_tokens(rows, 300) == {"books": 20, "code": 15}
     assert missing_tokens(rows, 10) == {"code": 1}
+
+
+def test_a_share_that_was_rounded_up_when_it_was_stored_lacks_nothing() -> None:
+    rows = plan({"a": 5000, "b": 1000}, MixtureParams(shares={"a": 5, "b": 1}, token_budget=24_000)).to_pylist()
+    assert sum(row["planned_tokens"] for row in rows) == 24_000
+    assert missing_tokens(rows, 24_000) == {}
 
 
 def test_datasets_without_tokens_say_nothing_of_them(chain: Chain) -> None:

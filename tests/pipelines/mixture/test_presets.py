@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pipelines.engines.local import Engine
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan
+from pipelines.mixture.stage import plan_mixture
+from pipelines.store import Store
+from tests.pipelines.mixture.corpus import documents
 
 PRESETS = Path(__file__).parents[3] / "docs" / "examples" / "mixtures"
 
@@ -49,3 +53,11 @@ def test_quality_repeats_the_best_and_not_the_worst():
     table = plan(dict.fromkeys(["head", "middle", "tail", "unknown"], 25 * 10**7), preset("quality"))
     assert column(table, "max_epochs") == {"head": 6, "middle": 4, "tail": 1, "unknown": 4}
     assert column(table, "epochs") == {"head": 6, "middle": 3, "tail": 0.5, "unknown": 0.5}
+
+
+def test_quality_needs_no_document_of_every_bucket(tmp_path):
+    store = Store(str(tmp_path / "store"))
+    rows = [{"text": "one two three", "bucket": "head"}, {"text": "four five six", "bucket": "middle"}]
+    draft = plan_mixture(documents(store, {"web": [rows]}), preset("quality"), Engine(store, 1))
+    assert draft.stats["notes"]["tail"] == "has no tokens; asked 5 %"
+    assert draft.stats["epochs"]["head"] == 6

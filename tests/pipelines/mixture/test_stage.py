@@ -137,10 +137,11 @@ def test_params_refuse_what_cannot_be(given, told):
         MixtureParams(**given)
 
 
-def test_names_that_yaml_reads_otherwise_are_understood_or_refused():
-    assert MixtureParams(**yaml.safe_load("{by: metadata.stars, shares: {5: 2, 4: 1}}")).shares == {"5": 2, "4": 1}
-    with pytest.raises(ValidationError, match="put it in quotes: 'no'"):
-        MixtureParams(**yaml.safe_load("{by: language, shares: {no: 1, en: 1}}"))
+@pytest.mark.parametrize(("name", "told"), [("no", "False"), ("012", "10"), ("1.10", "1.1"), ("2024-01-01", "date")])
+def test_names_that_yaml_reads_otherwise_are_refused(name, told):
+    with pytest.raises(ValidationError, match=rf"as .*{told}.*, which is no text; put it in quotes"):
+        MixtureParams(**yaml.safe_load(f"{{by: metadata.stars, shares: {{{name}: 1, en: 1}}}}"))
+    assert MixtureParams(**yaml.safe_load(f"{{by: metadata.stars, shares: {{'{name}': 1}}}}")).shares == {name: 1}
 
 
 # -- the plan again, from counted tokens ------------------------------------------------------------------------------

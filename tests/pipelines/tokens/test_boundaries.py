@@ -44,9 +44,8 @@ def test_what_is_put_around_a_document(found, kind, bos, before, after):
 
 def test_roles_are_told_also_where_nothing_is_put(found):
     facts = found("neox", bos="never", eos="never").facts
-    assert facts == {"vocabulary_size": 394, "bos_id": 0, "eos_id": 0, "pad_id": 1, "bos": False, "eos": False} | {
-        "vocabulary_size": facts["vocabulary_size"]
-    }
+    size = Tokenizer.from_str(like("neox")).get_vocab_size()
+    assert facts == {"vocabulary_size": size, "bos_id": 0, "eos_id": 0, "pad_id": 1, "bos": False, "eos": False}
 
 
 def test_a_template_that_ends_texts_changes_nothing(found):

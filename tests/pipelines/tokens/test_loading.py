@@ -350,3 +350,51 @@ def test_the_words_of_a_pre_tokenizer_like_gpt4_are_kept_in_the_file(store, engi
     assert isinstance(found, pre_tokenizers.PreTokenizer)
     words = [word for word, _ in found.pre_tokenize_str("It's 12345 x!\n")]
     assert words == ["It", "'s", "Ġ", "123", "45", "Ġx", "!Ċ"]
+
+
+# -- tokens that text can spell out, and ids that are left to chance ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("added", "asked", "told"),
+    [
+        ("<eot>", {"eos_token": "<eot>"}, r"tokenizer\.eos_token: plain text that spells out '<eot>'"),
+        ("<eot>", {"eos_token": "a"}, r"tokenizer\.eos_token: plain text that spells out 'a'"),
+        ("<think>", {"reserved_tokens": ["<think>"]}, r"tokenizer\.reserved_tokens: .*'<think>'"),
+    ],
+)
+def test_a_token_with_a_role_that_text_can_spell_out_is_refused(store, engine, tmp_path, added, asked, told):
+    tokenizer = neox_like()
+    tokenizer.add_tokens([added])  # one that is not special
+    folder = saved(tokenizer, tmp_path / "neox", NEOX | {"pad_token": "<|padding|>"})
+    with pytest.raises(ValueError, match=told):
+        load(store, engine, folder, **asked)
+
+
+def test_merges_that_are_dropped_at_random_are_refused(store, engine, tmp_path):
+    tokenizer = neox_like()
+    tokenizer.model.dropout = 0.3
+    folder = saved(tokenizer, tmp_path / "neox", NEOX | {"pad_token": "<|padding|>"})
+    with pytest.raises(ValueError, match=r"other ids every time: set model\.dropout"):
+        load(store, engine, folder)
+
+
+def test_an_end_of_text_token_that_the_files_name_may_leave_the_usual_one_for_padding(store, engine, tmp_path):
+    folder = saved(neox_like(), tmp_path / "chat", {"eos_token": "<|padding|>"})
+    stats, _ = load(store, engine, folder, pad_token="<|endoftext|>")
+    assert (stats["eos_id"], stats["pad_id"]) == (1, 0)
+
+
+def test_a_config_that_describes_no_added_tokens_gets_along_with_reserved_ones(store, engine, tmp_path):
+    folder = saved(neox_like(), tmp_path / "neox", NEOX | {"pad_token": "<|padding|>", "added_tokens_decoder": None})
+    _, files = load(store, engine, folder, reserved_tokens=["<|user|>"])
+    assert Tokenizer.from_buffer(files["tokenizer.json"]).token_to_id("<|user|>") is not None
+
+
+def test_what_only_training_knows_is_refused_of_a_loaded_one():
+    with pytest.raises(ValidationError, match="nfc: a loaded tokenizer is taken as it is"):
+        TokenizerParams(kind="loaded", path="x", nfc=True)
+
+
+def test_values_that_an_earlier_version_recorded_are_restored():
+    assert TokenizerParams.restored({"vocabulary": 300}, TokenizerParams()) == {"vocabulary": 300, "path": None}

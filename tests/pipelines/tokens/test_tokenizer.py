@@ -93,6 +93,20 @@ def test_weights_set_how_much_each_source_gives(store, engine):
     assert make_tokenizer(data, config, engine).stats["sample_bytes"] == {"big": 500, "small": 1500}
 
 
+def test_weights_name_the_sources_and_their_order_is_none(store, engine):
+    texts = {"web": [{"a": SENTENCE}], "books": [{"b": "one and two and three"}], "new": [{"c": "unheard of"}]}
+    one = TokenizerParams(vocabulary=300, weights={"web": 1, "books": 2})
+    other = TokenizerParams(vocabulary=300, weights={"books": 2, "web": 1})
+    first, second, third = (Engine(store, 1, attempt=f"{number}") for number in range(3))
+    made = make_tokenizer(documents(store, texts), one, first)
+    assert files(store, made) == files(store, make_tokenizer(documents(store, texts), other, second))
+    make_tokenizer(documents(store, texts | {"new": [{"c": "heard of"}]}), one, third)
+    assert third.results[0].reused
+    assert made.stats["attention"].startswith(
+        "The sample is not in proportion to tokenizer.weights: books gives 21 of 42"
+    )
+
+
 def test_bytes_per_token_are_measured_by_source(store, engine):
     data = documents(store, {"english": [{"a": SENTENCE * 20}], "japanese": [{"b": "吾輩は猫である。" * 3}]})
     measured = make_tokenizer(data, TokenizerParams(vocabulary=300, min_frequency=10), engine).stats["bytes_per_token"]
