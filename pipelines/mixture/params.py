@@ -71,7 +71,7 @@ class MixtureParams(Params):
         for name in by_name if isinstance(by_name, dict) else ():
             if not isinstance(name, str):
                 raise ValueError(
-                    f"YAML reads one of these names as {name!r}, which is no text; put it in quotes, as in 'no' or '2024'"
+                    f"YAML reads one of these names as {name!r}, which is no text; put it in quotes: 'no', '2024'"
                 )
         return by_name
 

@@ -50,11 +50,11 @@ def make_tokenizer(filtered_documents: Dataset, config: TokenizerParams, engine:
     special_tokens_map.json, and what else a loaded one has.
 
     filtered_documents: the sources to learn from and to measure on; further ones are passed over when `sources` or
-    `weights` names some. Special tokens of a trained one come first: the beginning and end of text (one token, `<|endoftext|>`,
-    unless they are named), padding, then the reserved ones. The same inputs give the same bytes whatever the number of
-    threads. The vocabulary is smaller than asked where the sample has too few pairs. Memory: the sample
-    (`sample_megabytes`) a few times, one shard, and the distinct words of the sample. Raises `ValueError` for unknown
-    sources, when there is no text, for a tokenizer that is not there, and for one that does not do.
+    `weights` names some. Special tokens of a trained one come first: the beginning and end of text (one token,
+    `<|endoftext|>`, unless they are named), padding, then the reserved ones. The same inputs give the same bytes
+    whatever the number of threads. The vocabulary is smaller than asked where the sample has too few pairs. Memory: the
+    sample (`sample_megabytes`) a few times, one shard, and the distinct words of the sample. Raises `ValueError` for
+    unknown sources, when there is no text, for a tokenizer that is not there, and for one that does not do.
     """
     present = filtered_documents.partitions
     for name in [*config.sources, *config.weights]:
@@ -151,10 +151,8 @@ def _draw(inputs: Inputs, work: TokenizerWork) -> list[Sample]:
     limit = round(work.config.sample_megabytes * 1e6)
     weights, seed = work.config.weights, work.config.seed
     if weights:
-        total = sum(weights.values())
-        samples = {
-            name: Sample(max(1, round(limit * weight / total)), seed) for name, weight in sorted(weights.items())
-        }
+        parts = {name: limit * weights[name] / sum(weights.values()) for name in sorted(weights)}
+        samples = {name: Sample(max(1, round(part)), seed) for name, part in parts.items()}
     else:
         samples = dict.fromkeys((name for name, _ in work.shards), Sample(limit, seed))
     owners = [name for name, count in work.shards for _ in range(count)]

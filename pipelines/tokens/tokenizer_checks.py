@@ -62,7 +62,7 @@ def special_tokens(tokenizer: Tokenizer) -> list[str]:
 
 
 def check_ids(tokenizer: Tokenizer, name: str) -> None:
-    """Raises `ValueError` where there are no ids, one is larger than token files can hold, or they are left to chance."""
+    """Raises `ValueError` where there are no ids, one does not fit token files, or they are left to chance."""
     if getattr(tokenizer.model, "dropout", None):
         raise ValueError(
             f"the tokenizer {name} drops merges at random (model.dropout), so that one text has other ids every time: "
@@ -110,7 +110,7 @@ def special_ids(tokenizer: Tokenizer, roles: Mapping[str, str], name: str) -> di
 
 
 def refuse_spelled(tokenizer: Tokenizer, named: Mapping[str, Sequence[str]], name: str) -> None:
-    """Raise `ValueError` where a document that spells out one of these tokens would get its id, and so could end itself.
+    """Raise `ValueError` where a document that spells out one of these tokens gets its id, and so could end itself.
 
     named: tokens by the parameter that names them. Special tokens are safe; other added tokens, and pieces, are not.
     """

@@ -166,8 +166,8 @@ class TokenizerParams(Params):
         idle = sorted(self.model_fields_set & OF_TRAINED) if self.kind == "loaded" else []
         if changed := [name for name in idle if getattr(self, name) != type(self).model_fields[name].default]:
             raise ValueError(
-                f"{changed[0]}: a loaded tokenizer is taken as it is, so this has no effect; leave it out, or train one "
-                "by kind 'bpe' or 'unigram'"
+                f"{changed[0]}: a loaded tokenizer is taken as it is, so this has no effect; leave it out, or train "
+                "one by kind 'bpe' or 'unigram'"
             )
         return self
 

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from assets.token_costs import missing_tokens, token_costs_metadata
-from pipelines.mixture.params import MixtureParams
-from pipelines.mixture.plan import plan
 from pipelines.dataset import Version
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan, told_of
