@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.compute as pc
 import pytest
 import yaml
 
@@ -149,3 +150,12 @@ def test_a_further_source_is_tokenized_alone_and_languages_have_their_shares(mix
     read = BlendDataset(folder, "train", 10)
     assert {read.group(index) for index in range(len(read))} == {"de", "en"}
     assert read.samples == {"de": 99, "en": 299}  # the last token of a group is a target only
+
+    run = mixer.run(sources=sources, mixture={"by": "bucket"})
+
+    assert not run.told
+    assert not any(name.startswith("token") for name in run.made)
+    buckets = mixer.mill.dataset("filtered_documents").table("buckets")
+    kept = mixer.mill.dataset("filtered_documents").table("documents")["doc_id"]
+    found = set(buckets.filter(pc.is_in(buckets["doc_id"], value_set=kept))["bucket"].to_pylist())
+    assert mixer.stats("training_blend")["realised_shares"].keys() == {name or "unknown" for name in found}
