@@ -73,5 +73,6 @@ def _padding(name: str, one: Mapping[str, Any], sample_tokens: int) -> dict[str,
         "tokens of padding": cell(one["padding_tokens"]),
         "share of all": share(one["padding_tokens"], one["samples"] * sample_tokens),
         "documents cut": cell(one["documents_cut"]),
+        "cut if concatenated": cell(one["documents_cut_if_concatenated"]),
         "documents left out": cell(one["documents_left_out"]),
     }

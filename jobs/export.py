@@ -31,8 +31,10 @@ def export(
     except OSError as error:
         raise LedgerError(f"{wanted} cannot be exported to {folder}: {error}") from None
     if as_json:
-        told = {"files": [str(file) for file in made.files], "documents": made.documents, "tokens": made.tokens}
-        print(json.dumps(told, indent=1))
+        counts = {"documents": made.documents, "pieces": made.pieces, "tokens": made.tokens}
+        print(json.dumps({"files": [str(file) for file in made.files], **counts}, indent=1))
     else:
-        print(f"Wrote {made.tokens:,} tokens of {made.documents:,} documents to {len(made.files):,} files in {folder}.")
+        split = f" in {made.pieces:,} pieces" if made.pieces > made.documents else ""
+        told = f"{made.tokens:,} tokens of {made.documents:,} documents{split} to {len(made.files):,} files"
+        print(f"Wrote {told} in {folder}.")
     return 0

@@ -219,7 +219,7 @@ def _shares(version: Version, _: Version | None, __: CheckParams) -> Finding | N
     if off is None:
         return None
     told = "; ".join(f"{source}: {sentence}" for source, sentence in off.items())
-    return Finding(not off, told or "every group's share is within blend.share_tolerance")
+    return Finding(not off, told or "every wanted group has tokens, and its share within blend.share_tolerance")
 
 
 def _loss_finite(version: Version, _: Version | None, __: CheckParams) -> Finding | None:

@@ -99,7 +99,9 @@ def blend(
     result = engine.run(Task(run_blend, "tokens.blend", VERSION, params, payload=params))
     files = [shard for made in (result, *ordered, *packed) for shard in made.parts["blend"].shards]
     parts = {"mixture": result.parts["mixture"], "blend": Part("files", tuple(files))}
-    stats = _stats(content, planned, config) | _waste(shards, ordered, packed)
+    stats = _stats(content, ordered, planned, config)
+    if packed:
+        stats |= _waste(shards, ordered, packed)
     stats["tokens_by_source"] = {version.partition: version.stats["tokens"] for version in token_shards.versions}
     stats["histograms"] = added(version.stats["histograms"] for version in token_shards.versions)
     return Draft(parts, stats | told | facts)
@@ -135,7 +137,10 @@ def _token_shards(token_shards: Dataset, filtered_documents: Dataset, grouping: 
         described = [shard for shard in (part.shards if part else ()) if shard.rows]
         pairs = _pairs(version)
         if len(described) != len(pairs):
-            raise ValueError(f"{version.name} has {len(pairs)} token shards and {len(described)} tables about them")
+            raise ValueError(
+                f"{version.name} has {len(pairs)} token shards and {len(described)} tables about them: materialize "
+                f"{version.name} again"
+            )
         others = _documents(filtered_documents.of(version.partition).version, grouping) if grouping else {}
         for (bin_shard, idx_shard), table in zip(pairs, described, strict=True):
             name = bin_shard.name[:NAME_DIGITS]
@@ -148,7 +153,11 @@ def _token_shards(token_shards: Dataset, filtered_documents: Dataset, grouping: 
     names = [shard.name for shard in found]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"two token shards carry the name {twice}: the same documents stand in two places")
+        sources = [shard.source for shard in found if shard.name == twice]
+        raise ValueError(
+            f"two token shards carry the name {twice} (of {' and of '.join(sources)}): the same documents stand in two "
+            "places; leave one of them out of the sources, or turn on dedup.exact"
+        )
     return found
 
 
@@ -163,7 +172,9 @@ def _pairs(version: Version) -> list[tuple[Shard, Shard]]:
     shards = part.shards if part else ()
     pairs = list(zip(shards[::2], shards[1::2], strict=False))
     if len(shards) % 2 or any(b.name != f"{a.name.removesuffix('.bin')}.idx" for a, b in pairs):
-        raise ValueError(f"{version.name}: its token files are not pairs of .bin and .idx")
+        raise ValueError(
+            f"{version.name}: its token files are not pairs of .bin and .idx: materialize {version.name} again"
+        )
     return pairs
 
 
@@ -215,9 +226,9 @@ def _packed(
 
 def _sides(shard: TokenShard, ordered: Result) -> Iterable[tuple[str, Side]]:
     """What a shard has of each group."""
-    for name, (_, documents, tokens) in ordered.stats["groups"].items():
+    for name, (_, _, tokens) in ordered.stats["groups"].items():
         lowest, highest = ordered.stats["ranks"][name]
-        yield _named(shard, name), Side(documents, tokens, lowest, highest)
+        yield _named(shard, name), Side(ordered.stats["documents"][name], tokens, lowest, highest)
 
 
 def _named(shard: TokenShard, group: str) -> str:
@@ -256,11 +267,10 @@ def _packed_entry(shard: TokenShard, ordered: Result, packed: Result) -> dict[st
 def _waste(
     shards: Sequence[TokenShard], ordered: Sequence[Result], packed: Sequence[Result]
 ) -> dict[str, dict[str, Any]]:
-    """What packing wastes of one epoch, by group, and of what is held out, for a group may have any name; nothing to
-    tell where documents are concatenated."""
+    """What packing wastes of one epoch, by group, and of what is held out, for a group may have any name."""
     groups: dict[str, Counter[str]] = {}
     held: Counter[str] = Counter()
-    for shard, order_made, packs in zip(shards, ordered, packed, strict=False):
+    for shard, order_made, packs in zip(shards, ordered, packed, strict=True):
         *runs, validation = packs.stats["runs"]
         held.update(validation)
         for name, told in zip(order_made.stats["groups"], runs, strict=True):
@@ -268,20 +278,24 @@ def _waste(
     return {"waste": {name: dict(told) for name, told in groups.items()}, "validation_waste": dict(held)}
 
 
-def _stats(content: Mapping[str, Any], planned: list[dict[str, Any]], config: BlendParams) -> dict[str, Any]:
+def _stats(
+    content: Mapping[str, Any], ordered: Sequence[Result], planned: list[dict[str, Any]], config: BlendParams
+) -> dict[str, Any]:
     shards = content["shards"]
-    documents = sum(shard["documents"] for shard in shards)
-    held = sum(shard["validation"][1] for shard in shards)
+    trained = sum(sum(result.stats["documents"].values()) for result in ordered)
+    held = sum(result.stats["validation_documents"] for result in ordered)
     off = {
         row["group"]: f"wanted {row['wanted_share']:.4f}, realised {row['planned_share']:.4f}"
         for row in planned
         if abs(row["wanted_share"] - row["planned_share"]) > config.share_tolerance
+        or (row["wanted_share"] and not row["planned_tokens"])
     }
     return {
-        "documents_in": documents,
-        "documents_out": documents,
+        "documents_in": trained + held,
+        "documents_out": trained + held,
         "dropped": {},
-        "training_documents": documents - held,
+        "pieces": sum(shard["documents"] for shard in shards),
+        "training_documents": trained,
         "validation_documents": held,
         "training_tokens": sum(row["available_tokens"] for row in planned),
         "validation_tokens": sum(shard["validation"][2] for shard in shards),

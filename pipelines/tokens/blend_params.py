@@ -35,7 +35,8 @@ class BlendParams(Params):
         default=0.02,
         ge=0,
         le=1,
-        description="how far a group's realised share may be from the one wanted before the blend reports it as off",
+        description="how far a group's realised share may be from the one wanted before the blend reports it as off; "
+        "a wanted group without tokens is off in any case",
     )
 
     @model_validator(mode="after")

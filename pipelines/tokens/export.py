@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from pipelines.dataset import Dataset, read_table
 from pipelines.tokens.indexed import IndexedTokens
+from pipelines.tokens.order import first_pieces
 
 Format = Literal["parquet", "arrow"]
 
@@ -24,10 +25,11 @@ BATCH_TOKENS = 1 << 22
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written."""
+    """What was written. pieces: rows, of which a document that was too long has several."""
 
     files: tuple[Path, ...]
     documents: int
+    pieces: int
     tokens: int
 
 
@@ -35,30 +37,54 @@ def export_tokens(token_shards: Dataset, folder: Path, kind: Format) -> Exported
     """Write every token shard as a table with the columns doc_id, source and input_ids (a list of ids).
 
     A row is a document of the token shard; one that was too long has several, with the same doc_id, in order. Files are
-    named after source and shard and written whole or not at all. Memory: one batch. Raises `FileExistsError` where a
-    file is there already.
+    named after source and shard, and stand there once all are written: a run that fails leaves none. Memory: one batch,
+    and the doc_ids and the `.idx` of one shard. Raises `FileExistsError`, before anything is written, where a file is
+    there already.
     """
+    sources = _sources(token_shards, folder, kind)
     folder.mkdir(parents=True, exist_ok=True)
-    files, documents, tokens = [], 0, 0
+    partials = {target: target.with_name(f".{target.name}.partial") for target in sources}
+    documents = pieces = tokens = 0
+    try:
+        for target, source in sources.items():
+            shard = IndexedTokens(source.bin, source.idx)
+            doc_ids = read_table(token_shards.store, source.table, ["doc_id"])["doc_id"]
+            with _writer(partials[target], kind, _schema(shard.kind)) as write:
+                for batch in _batches(shard, doc_ids.combine_chunks(), source.name):
+                    write(batch)
+            documents += int(np.count_nonzero(first_pieces(doc_ids)))
+            pieces += len(shard)
+            tokens += len(shard.tokens)
+        for target, partial in partials.items():
+            partial.replace(target)
+    finally:
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
+    return Exported(tuple(sources), documents, pieces, tokens)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A token shard: the source that it is of, its two files, the object of the table about it."""
+
+    name: str
+    bin: Path
+    idx: Path
+    table: str
+
+
+def _sources(token_shards: Dataset, folder: Path, kind: Format) -> dict[Path, _Source]:
+    """What each file is made from, none of which is there yet."""
+    found: dict[Path, _Source] = {}
     for version in token_shards.versions:
-        part = token_shards.of(version.partition)
+        part, path = token_shards.of(version.partition), token_shards.store.path
         named = part.shards("tokens")
         for binary, index, table in zip(named[::2], named[1::2], part.shards("token_documents"), strict=True):
-            store = token_shards.store
-            shard = IndexedTokens(store.path(binary.object), store.path(index.object))
-            doc_ids = read_table(store, table.object, ["doc_id"])["doc_id"].combine_chunks()
             target = folder / f"{version.partition or version.asset}-{Path(binary.name).stem}.{kind}"
             if target.exists():
                 raise FileExistsError(f"{target} exists already; name a new folder")
-            partial = target.with_name(f".{target.name}.partial")
-            with _writer(partial, kind, _schema(shard.kind)) as write:
-                for batch in _batches(shard, doc_ids, version.partition):
-                    write(batch)
-            partial.replace(target)
-            files.append(target)
-            documents += len(shard)
-            tokens += len(shard.tokens)
-    return Exported(tuple(files), documents, tokens)
+            found[target] = _Source(version.partition, path(binary.object), path(index.object), table.object)
+    return found
 
 
 def _schema(kind: np.dtype) -> pa.Schema:

@@ -1,6 +1,6 @@
 """The files that training reads beside the token files: `blend.json`, one `.order` and one `.packed` per token shard.
 
-Their layout, for those who make them (`blend.py`, `order.py`, `packing.py`) and for `stream.py`, which maps them.
+Their layout, for those who make them (`blend.py`, `order.py`, `packing.py`) and for `mapped.py`, which maps them.
 Imports little: every worker of a data loader does.
 """
 

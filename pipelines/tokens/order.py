@@ -21,7 +21,7 @@ from pipelines.tokens.indexed import map_tokens
 from pipelines.tokens.layout import order_bytes
 from pipelines.tokens.split import Split, rank_contents
 
-VERSION = 1
+VERSION = 2
 
 ALL = ""
 """The group of all documents of a shard, where the group is their source."""
@@ -59,17 +59,20 @@ class OrderWork:
 
 
 def run_order(inputs: Inputs, work: OrderWork) -> Iterable[Made]:
-    """The order file of one shard; its runs and what the split must know of its groups."""
+    """The order file of one shard; its runs (first row, rows, tokens; a row is a document or a piece of one), how many
+    documents they are, and what the split must know of its groups."""
     table = inputs.table(0, ["doc_id", "tokens"])
     lengths = table["tokens"].to_numpy().astype(np.int64)
     starts = np.cumsum(lengths) - lengths
-    ranks = _ranks(table["doc_id"], starts, lengths, map_tokens(inputs.path(1), work.kind), work)
+    begins = first_pieces(table["doc_id"])
+    ranks = _ranks(begins, starts, lengths, map_tokens(inputs.path(1), work.kind), work)
     held = work.split.held(ranks)
     names, group = _groups(table["doc_id"], inputs, work)
     shuffled = np.array(
         [xxhash.xxh3_64_intdigest(name.encode(), work.split.seed) for name in table["doc_id"].to_pylist()], np.uint64
     )
     side = np.where(held, len(names), group)
+    documents = np.bincount(side[begins], minlength=len(names) + 1).tolist()
     order = np.lexsort((shuffled, side))  # stable: pieces of one document stay together
     bounds = np.searchsorted(side[order], np.arange(len(names) + 2))
     ends = lengths[order]
@@ -82,6 +85,8 @@ def run_order(inputs: Inputs, work: OrderWork) -> Iterable[Made]:
         {
             "groups": dict(zip(names, runs[:-1], strict=True)),
             "validation": runs[-1],
+            "documents": dict(zip(names, documents[:-1], strict=True)),
+            "validation_documents": documents[-1],
             "ranks": {
                 name: [int(ranks[group == number].min()), int(ranks[group == number].max())]
                 for number, name in enumerate(names)
@@ -90,17 +95,22 @@ def run_order(inputs: Inputs, work: OrderWork) -> Iterable[Made]:
     )
 
 
+def first_pieces(doc_ids: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    """Which rows begin a document: consecutive rows of one id are pieces of a document that was split."""
+    ids = doc_ids.combine_chunks()
+    begins = np.ones(len(ids), bool)
+    begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    return begins
+
+
 def _ranks(
-    doc_ids: pa.ChunkedArray,
+    begins: npt.NDArray[np.bool_],
     starts: npt.NDArray[np.int64],
     lengths: npt.NDArray[np.int64],
     tokens: npt.NDArray[np.integer],
     work: OrderWork,
 ) -> npt.NDArray[np.uint64]:
-    """The rank of every row; consecutive rows of one document are pieces of it, and share the rank of the whole."""
-    ids = doc_ids.combine_chunks()
-    begins = np.ones(len(ids), bool)
-    begins[1:] = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+    """The rank of every row; pieces of a document share the rank of the whole."""
     firsts = np.flatnonzero(begins)
     size = tokens.itemsize
     edges = [*(starts[firsts] * size).tolist(), int(lengths.sum()) * size]

@@ -1,4 +1,7 @@
-"""Which samples a rank takes, from a count of what all ranks have consumed: the whole state of a data loader."""
+"""Which samples a rank takes, from a count of what all ranks have consumed: the whole state of a data loader.
+
+For trainers that read a blend through torch's `DataLoader`. Our own divides every batch itself (`Ranks.share`).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Which documents are held out for validation: by a hash of what they say, so that copies are on the same side.
 
-Adding or removing other documents moves nothing. Two exceptions keep small corpora usable, see `to_keep` and `to_hold`.
+Adding or removing other documents moves nothing. Two exceptions keep small corpora usable, see `to_keep` and `to_hold`:
+the ranks that they give are in the key of every shard, for a copy may stand in any.
 Who asks this of every document is `order.py`.
 """
 

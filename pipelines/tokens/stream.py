@@ -1,89 +1,24 @@
 """Streams: the samples of one group, over all token shards, readable in any order from the mapped files.
 
 `Concatenation` cuts the documents of a stream, one after the other, into sequences; `Packing` reads sequences that were
-packed before (`packing.py`). Which stream a sample comes from is `schedule.py`'s business.
+packed before (`packing.py`). Which stream a sample comes from is `schedule.py`'s business. Another order of samples is
+another training: whoever changes what a sample is, or when it comes, raises the training stage's `VERSION`.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.tokens.indexed import map_tokens
-from pipelines.tokens.layout import Packed, Run, map_order, map_packed
+from pipelines.tokens.layout import Run
+from pipelines.tokens.mapped import ShardFiles
 from pipelines.tokens.permutation import key_of, permuted
-
-OPEN_FILES = 128
-"""Files mapped at once: below the usual limit of 1,024 open files, with room for a data loader's workers."""
-
 
 KNOWN_TURNS = 64
 """Epochs of which a stream remembers where they begin: more than are usually read."""
-
-
-@dataclass(frozen=True)
-class ShardPaths:
-    """The files of one token shard, and what they hold. packed: None where documents are concatenated."""
-
-    tokens: Path
-    order: Path
-    documents: int
-    packed: Path | None = None
-    samples: int = 0
-    pieces: int = 0
-
-
-class ShardFiles:
-    """The mapped files of many token shards. Nothing is read until it is asked for.
-
-    Copies for other processes open the files anew.
-    """
-
-    def __init__(self, shards: Sequence[ShardPaths], kind: np.dtype) -> None:
-        """kind: type of the ids."""
-        self._shards = list(shards)
-        self._kind = kind
-        self._open: OrderedDict[tuple[str, int], Any] = OrderedDict()
-
-    def tokens(self, shard: int) -> npt.NDArray[np.integer]:
-        """All ids of a shard."""
-        paths = self._shards[shard]
-        ids: npt.NDArray[np.integer] = self._mapped("tokens", shard, lambda: map_tokens(paths.tokens, self._kind))
-        return ids
-
-    def order(self, shard: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Where its documents begin, and where they end in their run; see `order.order_bytes`."""
-        paths = self._shards[shard]
-        both: tuple[np.ndarray, np.ndarray] = self._mapped(
-            "order", shard, lambda: map_order(paths.order, paths.documents)
-        )
-        return both
-
-    def packed(self, shard: int) -> Packed:
-        """Its packed samples."""
-        paths = self._shards[shard]
-        if paths.packed is None:
-            raise ValueError(f"{paths.tokens} was not packed")
-        path = paths.packed
-        packed: Packed = self._mapped("packed", shard, lambda: map_packed(path, paths.samples, paths.pieces))
-        return packed
-
-    def _mapped(self, what: str, shard: int, opened: Callable[[], Any]) -> Any:
-        found = self._open.pop((what, shard), None)
-        if found is None:
-            found = opened()
-            if len(self._open) >= OPEN_FILES:
-                self._open.popitem(last=False)
-        self._open[what, shard] = found
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_open": OrderedDict()}
 
 
 @dataclass(frozen=True)
@@ -113,6 +48,9 @@ class Stream(Protocol):
 
     def tokens_in(self, samples: int) -> int:
         """Tokens of the stream that so many samples take up."""
+
+    def padding_in(self, samples: int) -> int:
+        """Tokens of padding in so many samples."""
 
 
 class Concatenation:
@@ -163,6 +101,10 @@ class Concatenation:
         """Tokens that are an input of so many samples."""
         return samples * self._length
 
+    def padding_in(self, samples: int) -> int:
+        """Tokens of padding in so many samples: none."""
+        return 0
+
     def _visited(self, ordinal: int) -> int:
         """The sample, counted along the stream, that is visited at this place."""
         epoch = ordinal * self._length // self._epoch
@@ -197,14 +139,17 @@ class Packing:
         runs: Sequence[tuple[int, Run, int, int]],
         files: ShardFiles,
         planned: int,
+        length: int,
     ) -> None:
-        """runs: (shard, its run, its first sample, samples). planned: tokens to give in all, padding not counted."""
+        """runs: (shard, its run, its first sample, samples). planned: tokens to give in all, padding not counted.
+        length: of a sequence, tokens."""
         self.name = name
         self.planned = planned
         self._key = (seed, name)
-        self._runs = [(shard, first, samples) for shard, _, first, samples in runs if samples]
+        self._runs = [(shard, run, first, samples) for shard, run, first, samples in runs if samples]
         self._files = files
-        self._ends = np.cumsum([samples for _, _, samples in self._runs], dtype=np.int64)
+        self._length = length
+        self._ends = np.cumsum([samples for _, _, _, samples in self._runs], dtype=np.int64)
         self._epoch = int(self._ends[-1]) if self._runs else 0
         self._tokens = sum(run.tokens for _, run, _, _ in runs)
         self.samples = planned * self._epoch // self._tokens if self._epoch else 0
@@ -214,7 +159,7 @@ class Packing:
         epoch, place = divmod(ordinal, self._epoch)
         visited = int(permuted(place, self._epoch, key_of(*self._key, epoch)))
         number = int(self._ends.searchsorted(visited, "right"))
-        shard, first, samples = self._runs[number]
+        shard, _, first, samples = self._runs[number]
         packed = self._files.packed(shard)
         sample = first + visited - int(self._ends[number]) + samples
         pieces = slice(int(packed.firsts[sample]), int(packed.firsts[sample + 1]))
@@ -223,6 +168,15 @@ class Packing:
     def tokens_in(self, samples: int) -> int:
         """Tokens that so many samples hold on average, padding not counted."""
         return samples * self._tokens // self._epoch if self._epoch else 0
+
+    def padding_in(self, samples: int) -> int:
+        """Tokens of padding that so many samples hold on average. Maps the packed file of every shard."""
+        filled = 0
+        for shard, run, first, count in self._runs:
+            firsts = self._files.packed(shard).firsts
+            # Pieces of a document share a token with the next, so each but its first one adds one.
+            filled += run.tokens + int(firsts[first + count] - firsts[first]) - run.count
+        return samples * (self._epoch * (self._length + 1) - filled) // self._epoch if self._epoch else 0
 
 
 def read_spans(spans: Spans, files: ShardFiles, ids: npt.NDArray[np.int64]) -> None:

@@ -1,11 +1,12 @@
 """What training reads: samples of fixed length from a blend, each a pure function of its index.
 
 No torch here, but `BlendDataset` is what `torch.utils.data.DataLoader` calls a map-style dataset. The order of groups
-is `schedule.py`'s, what a sample of a group is `stream.py`'s, the files are laid out by `blend.py`.
+is `schedule.py`'s, what a sample of a group is `stream.py`'s, the files are laid out by `blend.py`. Whoever changes
+what stands at an index raises the training stage's `VERSION`: a training of the same blend is another one then.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +16,9 @@ import numpy.typing as npt
 
 from pipelines.tokens.indexed import TokenFileError
 from pipelines.tokens.layout import BLEND_FORMAT, Run, order_size, packed_size
+from pipelines.tokens.mapped import ShardFiles, ShardPaths
 from pipelines.tokens.schedule import GroupSchedule
-from pipelines.tokens.stream import Concatenation, Packing, ShardFiles, ShardPaths, Stream, read_spans
+from pipelines.tokens.stream import Concatenation, Packing, Stream, read_spans
 
 Split = Literal["train", "validation"]
 Attention = Literal["sample", "document"]
@@ -83,9 +85,9 @@ class BlendDataset:
     """The training or validation samples of a blend.
 
     A sample is `sequence_length` tokens and the one after them, of one group. Groups alternate so that at any point
-    each has given its share to within one sample (`schedule.py`). There is no state: a sample is found by its index
-    alone, so training resumes anywhere, on any number of ranks (`rank_sampler.py`). Validation samples run once over
-    all held-out documents.
+    each has given its share to within one sample, rare ones to within three (`schedule.py`). There is no state: a
+    sample is found by its index alone, so training resumes anywhere, on any number of ranks. Validation samples run
+    once over all held-out documents.
 
     samples: samples of each group ('validation' in that split). cut_tokens: planned tokens of each group that are no
     input of any sample. Memory: the mapped files' pages, some bytes per shard, and the schedule's stretch.
@@ -162,22 +164,32 @@ class BlendDataset:
         read_spans(spans, self._files, ids)
         lengths = spans.lengths
         ends = lengths.cumsum()
-        return Sample(ids, ends - lengths, int(ends[-1]), self.attention == "document", self._crossing)
+        return Sample(ids, ends - lengths, int(ends[-1]), self.attention == "document", self.all_count)
 
     def sample(self, index: int) -> npt.NDArray[np.int64]:
         """Token ids of a sample, int64 [sequence_length + 1]. Raises `IndexError` outside the dataset."""
         return self.read(index).ids
 
-    def predictions(self, index: int) -> int:
-        """How many labels of a sample count; no token is read for it."""
-        if self._crossing:
-            return self.sequence_length
-        stream, ordinal = self._schedule.locate(index)
-        lengths = self._streams[stream].spans(ordinal).lengths
-        return int(lengths.sum()) - len(lengths)
+    def predictions(self, indices: Sequence[int]) -> int:
+        """How many labels of these samples count; no token is read for it, nor any sample found where all count."""
+        if self.all_count:
+            return len(indices) * self.sequence_length
+        total = 0
+        for index in indices:
+            stream, ordinal = self._schedule.locate(index)
+            lengths = self._streams[stream].spans(ordinal).lengths
+            total += int(lengths.sum()) - len(lengths)
+        return total
 
     @property
-    def _crossing(self) -> bool:
+    def padding_share(self) -> float:
+        """Share of padding in all samples, 0 where documents are concatenated. Maps packed files, if there are any."""
+        padding = sum(s.padding_in(count) for s, count in zip(self._streams, self._schedule.samples, strict=True))
+        return padding / (len(self) * (self.sequence_length + 1)) if len(self) else 0.0
+
+    @property
+    def all_count(self) -> bool:
+        """Whether every label of every sample counts."""
         return self.packing == "concatenate" and self.attention == "sample"
 
 
@@ -246,7 +258,8 @@ def _streams(content: dict[str, Any], split: Split, seed: int, sequence_length: 
     for name, planned, found in asked:
         runs = [(shard, Run(*run), packed) for shard, (run, packed) in enumerate(found) if run and run[1]]
         if runs and content["packing"] == "best_fit":
-            streams.append(Packing(name, seed, [(shard, run, *packed) for shard, run, packed in runs], files, planned))
+            packs = [(shard, run, *packed) for shard, run, packed in runs]
+            streams.append(Packing(name, seed, packs, files, planned, sequence_length))
         elif runs:
             streams.append(
                 Concatenation(name, seed, [(shard, run) for shard, run, _ in runs], files, planned, sequence_length)

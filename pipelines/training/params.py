@@ -39,7 +39,8 @@ class PretrainParams(Params):
     attention: Literal["sample", "document"] = Field(
         default="sample",
         description="what a token sees: sample, all that stands before it in its sequence; document, only what is of "
-        "its own document, and no token is predicted from another document's",
+        "its own document, and no token is predicted from another document's; its mask takes sequence_length² bytes "
+        "for each sequence of a micro-batch",
     )
     batch_size: int = Field(default=8, ge=1, le=65_536, description="sequences per optimizer step, over all processes")
     micro_batch_size: int = Field(

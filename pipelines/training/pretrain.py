@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class Pretraining:
         tokens = len(batch) * config.sequence_length
         rate = learning_rate(step, self.steps, config)
         micro_batches = self._micro_batches(self.train_data, self.ranks.share(batch), self.speed)
-        loss = self.learner.accumulate(micro_batches, _predictions(self.train_data, batch))
+        loss = self.learner.accumulate(micro_batches, self._predictions(self.train_data, batch))
         norm = self.learner.update(rate) if math.isfinite(loss) else math.nan
         if not math.isfinite(norm):
             raise TrainingError(
@@ -131,7 +132,7 @@ class Pretraining:
         """Take the validation loss per token at this step, unless it is there; False when asked to stop meanwhile."""
         import torch
 
-        count = min(self.config.validation_sequences, len(self.validation_data))
+        count = len(self._validation)
         if count == 0 or self.progress.validation_loss() is not None:
             return True
         total = torch.zeros(1, dtype=torch.float64, device=self.learner.device)
@@ -147,7 +148,7 @@ class Pretraining:
                         total += self.learner.loss_sum(samples)
         finally:
             self.learner.model.train()
-        loss = float(self.ranks.sum(total).item()) / _predictions(self.validation_data, range(count))
+        loss = float(self.ranks.sum(total).item()) / self._validation_predictions
         if not math.isfinite(loss):
             raise TrainingError(
                 f"step {self.progress.step} of {self.steps}: the validation loss is {loss}; lower "
@@ -228,6 +229,7 @@ class Pretraining:
             "sequences_trained": progress.tokens // config.sequence_length,
             "sequences_available": len(self.train_data),
             "cut_tokens": self.train_data.cut_tokens,
+            "padding_share": self.train_data.padding_share,
             "tokens": progress.tokens,
             "parameters": total,
             "vocabulary": self.vocabulary,
@@ -255,6 +257,27 @@ class Pretraining:
         wanted = self.config.publish == "best" and loss is not None
         return wanted and loss == min(earlier for _, earlier in self.progress.validation)
 
+    @property
+    def _validation(self) -> range:
+        """The samples that a validation loss is taken over."""
+        return range(min(self.config.validation_sequences, len(self.validation_data)))
+
+    @cached_property
+    def _validation_predictions(self) -> int:
+        return self._predictions(self.validation_data, self._validation)
+
+    def _predictions(self, data: BlendDataset, samples: range) -> int:
+        """Labels that count of these samples; 1 where none does, for their loss of 0 to be divided by.
+
+        Each rank counts its share. Every rank must call.
+        """
+        if data.all_count:
+            return data.predictions(samples)
+        import torch
+
+        mine = torch.tensor([data.predictions(self.ranks.share(samples))], device=self.learner.device)
+        return max(1, int(self.ranks.sum(mine).item()))
+
     def _micro_batches(self, data: BlendDataset, indices: Sequence[int], meter: SpeedMeter) -> Iterator[Batch]:
         """Samples of the data, stacked, int64 [micro-batch, sequence length], on the device.
 
@@ -275,11 +298,6 @@ class Pretraining:
             yield {
                 name: torch.from_numpy(ids).to(self.learner.device, non_blocking=True) for name, ids in stacked.items()
             }
-
-
-def _predictions(data: BlendDataset, samples: range) -> int:
-    """Labels that count of these samples; 1 where none does, for their loss of 0 to be divided by."""
-    return max(1, sum(map(data.predictions, samples)))
 
 
 def _silent(_event: Event) -> None:

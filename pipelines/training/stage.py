@@ -18,7 +18,7 @@ from pipelines.training.params import PretrainParams, SampleParams
 from pipelines.training.samples import continue_prompts
 from pipelines.training.work import Event, Report, TrainingError, WorkFolder
 
-VERSION = 1
+VERSION = 2
 SAMPLES_VERSION = 1
 
 Launch = Callable[[Path, Report], None]

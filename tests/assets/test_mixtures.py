@@ -64,19 +64,24 @@ def test_the_blend_says_how_far_the_estimate_was_off_and_draws_all_three_shares(
     assert "books 20 / 11 / 20 %" in drawn.replace("%2520", " ").replace("%20", " ").replace("%25", "%")
 
 
+def wasted(**counts: int) -> dict[str, int]:
+    names = ("documents_cut", "documents_cut_if_concatenated", "documents_left_out", "padding_tokens")
+    return {**dict.fromkeys(names, 0), **counts}
+
+
 def test_packed_samples_have_their_padding_told_by_group() -> None:
     waste = {
-        "web": {"samples": 10, "pieces": 30, "padding_tokens": 11, "documents_cut": 1, "documents_left_out": 0},
-        "books": {"samples": 1, "pieces": 2, "padding_tokens": 0, "documents_cut": 0, "documents_left_out": 4},
+        "web": wasted(samples=10, pieces=30, padding_tokens=11, documents_cut=1, documents_cut_if_concatenated=9),
+        "books": wasted(samples=1, pieces=2, documents_left_out=4),
     }
-    held = {"samples": 2, "pieces": 5, "padding_tokens": 4, "documents_cut": 0, "documents_left_out": 0}
+    held = wasted(samples=2, pieces=5, padding_tokens=4, documents_cut_if_concatenated=2)
     stats = {**planned(web=50_000, books=5_000), "waste": waste, "validation_waste": held}
     told = mixture_metadata(stats, {"sequence_length": 10})
 
     assert rows(told["padding of packed samples"]) == [
-        ("web", "10", "11", "10.0 %", "1", "0"),
-        ("books", "1", "0", "0 %", "0", "4"),
-        ("(held out for validation)", "2", "4", "18.2 %", "0", "0"),
+        ("web", "10", "11", "10.0 %", "1", "9", "0"),
+        ("books", "1", "0", "0 %", "0", "0", "4"),
+        ("(held out for validation)", "2", "4", "18.2 %", "0", "2", "0"),
     ]
     assert told["mixture/padding_share"] == dg.FloatMetadataValue(15 / 143)
 

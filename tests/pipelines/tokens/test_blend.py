@@ -3,13 +3,14 @@
 import itertools
 import json
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
-from pipelines.engines import local
 from pipelines.engines.local import Engine
 from pipelines.mixture.groups import Grouping
 from pipelines.mixture.params import MixtureParams
@@ -31,8 +32,8 @@ SOURCES = {
 }
 
 
-def tokenized(data, tokenizer, engine):
-    drafts = {name: tokenize(data.of(name), tokenizer, TokenizeParams(), engine) for name in data.partitions}
+def tokenized(data, tokenizer, engine, **config):
+    drafts = {name: tokenize(data.of(name), tokenizer, TokenizeParams(**config), engine) for name in data.partitions}
     versions = (seal(data.store, draft, asset="token_shards", partition=name) for name, draft in drafts.items())
     return Dataset("token_shards", tuple(versions), data.store)
 
@@ -86,6 +87,16 @@ def test_shares_that_are_off_are_told(store, engine, tokenizer):
     assert "books can supply" in made.version.stats["notes"]["books"]
 
 
+def test_a_small_group_that_gives_nothing_is_told_however_small_its_share(store, engine, tokenizer):
+    asked = MixtureParams(shares={"web": 0.999, "books": 0.001}, token_budget=400)
+    made, _ = make(store, tokenizer, engine, SOURCES, asked)
+    planned = {row["group"]: row["planned_tokens"] for row in made.table("mixture").to_pylist()}
+    assert planned == {"web": 400, "books": 0}
+    assert made.version.stats["shares_off"] == {"books": "wanted 0.0010, realised 0.0000"}
+    enough, _ = make(store, tokenizer, engine, SOURCES, asked.model_copy(update={"token_budget": 1000}))
+    assert enough.version.stats["shares_off"] == {}
+
+
 def test_sources_tokenized_differently_are_refused(store, engine, tokenizer):
     data = documents(store, SOURCES)
     shards = tokenized(data, tokenizer, engine)
@@ -93,6 +104,29 @@ def test_sources_tokenized_differently_are_refused(store, engine, tokenizer):
     books = seal(store, other, asset="token_shards", partition="books", code_version="2")
     with pytest.raises(ValueError, match="web and books were tokenized with different tokenizers"):
         blended(data, Dataset("token_shards", (shards.versions[0], books), store), engine)
+
+
+def test_token_shards_that_cannot_be_blended_are_told_with_a_way_out(store, engine, tokenizer):
+    data = documents(store, {"web": SOURCES["web"]})
+    (made,) = tokenized(data, tokenizer, engine).versions
+    tokens, described = made.parts["tokens"], made.parts["token_documents"]
+    harmed = {
+        r"has 3 token shards and 2 tables about them: materialize token_shards\[web\] again": {
+            "token_documents": replace(described, shards=described.shards[1:])
+        },
+        r"not pairs of \.bin and \.idx: materialize token_shards\[web\] again": {
+            "tokens": replace(tokens, shards=tokens.shards[1:])
+        },
+        r"\(of web and of web\): the same .* leave one of them out of the sources, or turn on dedup\.exact": {
+            "tokens": replace(tokens, shards=tokens.shards[:2] * 2),
+            "token_documents": replace(described, shards=described.shards[:2]),
+        },
+    }
+    for number, (message, parts) in enumerate(harmed.items()):
+        draft = Draft(made.parts | parts, made.stats)
+        one = seal(store, draft, asset="token_shards", partition="web", code_version=f"harmed {number}")
+        with pytest.raises(ValueError, match=message):
+            blended(data, Dataset("token_shards", (one,), store), engine)
 
 
 def test_empty_sources_and_one_document_sources_go_through(store, engine, tokenizer, tmp_path):
@@ -129,10 +163,11 @@ def test_a_source_more_orders_that_source_only(store, tokenizer):
     assert sorted(name.split(".")[1] for name in files) == ["json", "order"]
 
 
-def test_killed_at_any_task_and_run_again_gives_the_same_bytes(store, tokenizer, tmp_path, monkeypatch):
-    class Killed(BaseException):
-        pass
+class Killed(BaseException):
+    """The end of the process, as far as the stage is concerned."""
 
+
+def test_killed_at_any_point_and_run_again_gives_the_same_bytes(store, tokenizer, tmp_path, monkeypatch):
     other = Store(str(tmp_path / "other"))
     for shard in tokenizer.shards("tokenizer"):
         other.put(store.get(shard.object))
@@ -141,28 +176,36 @@ def test_killed_at_any_task_and_run_again_gives_the_same_bytes(store, tokenizer,
     for where, trained in ((store, tokenizer), (other, learnt)):
         data = documents(where, SOURCES)
         places.append((data, tokenized(data, trained, Engine(where, 1)), Engine(where, 1)))
-    perform, left = local.perform, [0]
+    write, written = Store._write_local, []
+    blended(*places[0])  # the mixture is planned, which no seed changes
 
-    def killed(*arguments):
-        left[0] -= 1
-        if left[0] < 0:
-            raise Killed
-        return perform(*arguments)
+    def killed_at(point):
+        written.clear()
 
-    kills = 0
-    for kill_at in itertools.count():
-        how = {"packing": "best_fit", "sequence_length": 8, "validation_share": 0.2, "seed": kill_at}
-        left[0] = kill_at
+        def killed(self, path, **content):
+            if len(written) == point:
+                raise Killed
+            written.append(Path(path).relative_to(self.root).parts[0])
+            return write(self, path, **content)
+
+        return killed
+
+    for point in itertools.count():
+        how = {"packing": "best_fit", "sequence_length": 8, "validation_share": 0.2, "seed": point + 1}
         with monkeypatch.context() as patch:
-            patch.setattr(local, "perform", killed)
+            patch.setattr(Store, "_write_local", killed_at(point))
             try:
                 blended(*places[0], **how)
-            except Killed:
-                kills += 1
-            else:
                 break
-        assert blended(*places[0], **how).version.parts == blended(*places[1], **how).version.parts
-    assert kills == 9  # four shards put in order, four packed, and the blend
+            except Killed:
+                pass
+        made = blended(*places[0], **how).version
+        whole = blended(*places[1], **how).version
+        assert (made.id, made.parts) == (whole.id, whole.parts)
+    # four shards put in order and four packed, each a file and its record; the blend, and its record
+    assert written[1:17] == ["objects", "actions"] * 8
+    assert written[-3:] == ["objects", "actions", "versions"]
+    assert list((tmp_path / "store" / "work").iterdir()) == []
 
 
 # -- groups that are not sources --------------------------------------------------------------------------------
@@ -252,6 +295,18 @@ def test_every_document_is_on_one_side_and_copies_are_on_the_same(store, engine,
     assert Counter(found["validation"]).most_common()[-1][1] == 4
     stats = made.version.stats
     assert (stats["training_documents"], stats["validation_documents"]) == tuple(map(len, found.values()))
+
+
+def test_documents_are_counted_and_pieces_of_them_called_so(store, engine, tokenizer, tmp_path):
+    data = documents(store, SOURCES)
+    shards = tokenized(data, tokenizer, engine, longest_document=4)
+    made = blended(data, shards, engine, validation_share=0.2)
+    stats, rows = made.version.stats, shards.rows("token_documents")
+    assert rows > 70 == stats["documents_in"] == stats["documents_out"]
+    assert stats["pieces"] == rows == sum(map(len, sides(made, shards, tmp_path / "c").values()))
+    assert stats["training_documents"] + stats["validation_documents"] == 70
+    whole, _ = make(store, tokenizer, engine, SOURCES, validation_share=0.2)
+    assert {**stats, "pieces": 70, "histograms": 0} == {**whole.version.stats, "histograms": 0}
 
 
 def test_another_order_of_shards_holds_out_the_same_documents(store, engine, tokenizer, tmp_path):

@@ -1,5 +1,7 @@
 """Token shards as Parquet and Arrow files: every document, in order, with its ids."""
 
+import itertools
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +22,7 @@ def shards(store, engine, tokenizer):
     """Two sources, one document of which is in pieces."""
     versions = []
     for source, texts in {"web": WEB, "books": [{"e": "a book"}]}.items():
-        draft = tokenize(documents(store, {source: texts}), tokenizer, TokenizeParams(longest_document=20), engine)
+        draft = tokenize(documents(store, {source: texts}), tokenizer, TokenizeParams(longest_document=7), engine)
         versions += sealed(store, draft, "token_shards", source).versions
     return Dataset("token_shards", tuple(versions), store)
 
@@ -44,24 +46,38 @@ def test_every_document_is_a_row_with_its_ids(shards, tmp_path, monkeypatch, kin
     assert table["doc_id"].to_pylist() == shards.table("token_documents")["doc_id"].to_pylist()
     assert table["source"].to_pylist() == ["web"] * (len(table) - 1) + ["books"]
     assert table.schema.field("input_ids").type == pa.large_list(pa.uint16())
-    assert (made.documents, made.tokens) == (len(table), sum(shards.table("token_documents")["tokens"].to_pylist()))
+    assert (made.documents, made.pieces) == (4, len(table))
+    assert made.pieces > made.documents
+    assert made.tokens == sum(shards.table("token_documents")["tokens"].to_pylist())
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in made.files)
     assert [path.name[:4] for path in made.files] == ["web-", "web-", "book"]
 
 
 def test_a_file_that_is_there_is_left_alone(shards, tmp_path):
-    (first, *_) = export_tokens(shards, tmp_path, "parquet").files
-    before = first.read_bytes()
+    *others, last = export_tokens(shards, tmp_path / "out", "parquet").files
+    before = last.read_bytes()
+    for other in others:
+        other.unlink()
     with pytest.raises(FileExistsError, match="exists already; name a new folder"):
-        export_tokens(shards, tmp_path, "parquet")
-    assert first.read_bytes() == before
+        export_tokens(shards, tmp_path / "out", "parquet")
+    assert last.read_bytes() == before
+    assert list((tmp_path / "out").iterdir()) == [last]
 
 
-def test_an_export_that_breaks_off_leaves_no_file_of_that_name(shards, tmp_path, monkeypatch):
-    def broken(*_):
-        raise OSError("disk full")
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_an_export_that_breaks_off_leaves_nothing_and_the_next_one_finishes(shards, tmp_path, monkeypatch, kind, at):
+    whole = export_tokens(shards, tmp_path / "whole", kind)
+    batches, calls = export_module._batches, itertools.count()
 
-    monkeypatch.setattr(export_module, "_batches", broken)
-    with pytest.raises(OSError, match="disk full"):
-        export_tokens(shards, tmp_path, "parquet")
-    assert list(tmp_path.glob("*.parquet")) == []
+    def broken(*arguments):
+        yield from batches(*arguments)
+        if next(calls) == at:
+            raise OSError("disk full")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+        patch.setattr(export_module, "_batches", broken)
+        export_tokens(shards, tmp_path / "out", kind)
+    assert list((tmp_path / "out").iterdir()) == []
+    again = export_tokens(shards, tmp_path / "out", kind)
+    assert [path.read_bytes() for path in again.files] == [path.read_bytes() for path in whole.files]

@@ -1,8 +1,10 @@
 """What training reads: every token once an epoch, exact shares at every prefix, any index at once, whole folders."""
 
+import contextlib
 import itertools
 import json
 import pickle
+import resource
 from collections import Counter
 
 import numpy as np
@@ -10,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.tokens import mapped
 from pipelines.tokens.indexed import TokenFileError
+from pipelines.tokens.layout import order_bytes
 from pipelines.tokens.training_dataset import IGNORED, BlendDataset
 from tests.pipelines.tokens.laid_out import lay_out
 
@@ -71,7 +75,7 @@ def test_a_group_smaller_than_a_sequence_runs_around(tmp_path):
     assert len(data) == 2
     assert set(sample.ids.tolist()) == {0, 1, 2}
     assert sample.position_ids.max() == 2
-    assert data.predictions(1) == np.count_nonzero(sample.labels != IGNORED) < 10
+    assert data.predictions([1]) == np.count_nonzero(sample.labels != IGNORED) < 10
 
 
 def test_samples_do_not_depend_on_what_was_read_before(tmp_path):
@@ -151,14 +155,14 @@ def test_apart_positions_and_boundaries_restart_and_no_label_crosses(tmp_path):
     assert sample.position_ids.tolist() == [place for length in lengths[:-1] for place in range(length)]
     assert sample.cu_seqlens.tolist() == edges[:-1]
     assert np.flatnonzero(sample.labels == IGNORED).tolist() == [start - 1 for start in edges[1:-1]]
-    assert data.predictions(0) == 6
+    assert data.predictions([0]) == 6
 
 
 def test_together_positions_run_through_and_every_label_counts(tmp_path):
     lay_out(tmp_path / "c", {"a": [3, 4, 2]}, {"a": 10})
     data = BlendDataset(tmp_path / "c", "train", 9)
     assert data[0]["position_ids"].tolist() == list(range(9))
-    assert data.predictions(0) == np.count_nonzero(data[0]["labels"] != IGNORED) == 9
+    assert data.predictions([0]) == np.count_nonzero(data[0]["labels"] != IGNORED) == 9
     assert [item["input_ids"].tolist() for item in data] == [data[0]["input_ids"].tolist()]
 
 
@@ -181,11 +185,13 @@ def test_packed_every_token_but_a_documents_first_is_predicted_once_an_epoch(
             item, sample = data[index], data.read(index)
             counts = item["labels"] != IGNORED
             assert (item["labels"][counts] == item["input_ids"][counts] + 1).all()
-            assert data.predictions(index) == counts.sum()
+            assert data.predictions([index]) == counts.sum()
             assert sample.cu_seqlens[-1] == sequence_length
             assert (item["position_ids"][sample.cu_seqlens[:-1]] == 0).all() or attention == "sample"
             predicted += item["labels"][counts].tolist()
         assert sorted(predicted) == sorted(token for document in made["a"] for token in document[1:])
+    padding = sum(sequence_length + 1 - data.read(index).filled for index in range(half))
+    assert data.padding_share == (pytest.approx(padding / half / (sequence_length + 1)) if half else 0.0)
 
 
 def test_packed_samples_are_shuffled_anew_in_every_epoch(tmp_path):
@@ -213,11 +219,64 @@ def test_packed_padding_comes_last_and_is_no_label(tmp_path):
 # -- large, and not whole ---------------------------------------------------------------------------------------
 
 
-def test_many_shards_need_few_open_files(tmp_path):
-    lay_out(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
-    data = BlendDataset(tmp_path / "c", "train", 1)
+@pytest.fixture
+def open_files():
+    """Set this process's limits on open files, until the test ends; the second is only told."""
+    before, told = resource.getrlimit(resource.RLIMIT_NOFILE), pytest.MonkeyPatch()
+    real = resource.setrlimit
+
+    def limit(soft, hard):
+        def set_limit(which, limits):
+            if limits[0] > hard:
+                raise ValueError("not allowed to raise maximum limit")
+            real(which, (limits[0], before[1]))
+
+        real(resource.RLIMIT_NOFILE, (soft, before[1]))
+        current = resource.getrlimit
+        told.setattr(mapped.resource, "getrlimit", lambda which: (current(which)[0], hard))
+        told.setattr(mapped.resource, "setrlimit", set_limit)
+
+    yield limit
+    told.undo()
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def read_all(folder):
+    """A dataset whose every sample has been read, of 400 shards of two tokens."""
+    data = BlendDataset(folder, "train", 1)
     assert len({int(data.sample(i)[0]) for i in range(len(data))}) == 799
-    assert len(data._files._open) <= 128
+    return data
+
+
+def test_all_shards_stay_mapped_where_the_limit_on_open_files_may_be_raised(tmp_path, open_files):
+    lay_out(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
+    used = mapped._next_number()
+    open_files(used + 400, used + 4000)
+    one, other = read_all(tmp_path / "c"), read_all(tmp_path / "c")
+    assert [len(data._files._open) for data in (one, other)] == [800, 800]
+    with contextlib.ExitStack() as others:
+        for _ in range(250):
+            others.enter_context((tmp_path / "c" / "blend.json").open())
+
+
+@pytest.mark.parametrize("hard", [300, 900])
+def test_many_shards_need_no_more_open_files_than_there_may_be(tmp_path, open_files, hard):
+    lay_out(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
+    used = mapped._next_number()
+    open_files(used + 200, used + hard)
+    one = read_all(tmp_path / "c")
+    other = read_all(tmp_path / "c")  # of which some file is always mapped, whatever the first one holds
+    assert 30 < len(one._files._open) < hard - 100
+    assert len(other._files._open) > 0
+    with contextlib.ExitStack() as others:
+        for _ in range(120):
+            others.enter_context((tmp_path / "c" / "blend.json").open())
+
+
+def test_a_blend_maps_no_more_files_than_it_should(tmp_path, monkeypatch):
+    monkeypatch.setattr(mapped, "MOST_MAPPED", 10)
+    lay_out(tmp_path / "c", {"a": [2] * 400}, {"a": 800}, shard_documents=1)
+    assert len(read_all(tmp_path / "c")._files._open) == 10
 
 
 def test_three_times_300_million_tokens_are_read_without_being_there(tmp_path):
@@ -229,22 +288,31 @@ def test_three_times_300_million_tokens_are_read_without_being_there(tmp_path):
         with (tmp_path / f"{stem}.bin").open("wb") as file:
             file.truncate(2 * tokens)
         starts = np.arange(documents, dtype=np.int64) * 1000
-        (tmp_path / f"{stem}.order").write_bytes(starts.tobytes() + (starts + 1000).tobytes())
-        run = [0, documents, tokens]
+        (tmp_path / f"{stem}.order").write_bytes(order_bytes(starts, starts + 1000))
+        runs = {stem: [0, documents, tokens]}
+        if number == 0:  # and a group of five documents
+            runs = {stem: [0, documents - 5, tokens - 5000], "rare": [documents - 5, 5, 5000]}
+            (tmp_path / f"{stem}.order").write_bytes(
+                order_bytes(starts, np.concatenate([starts[:-5] + 1000, starts[:5] + 1000]))
+            )
         shards.append(
             {"bin": f"{stem}.bin", "idx": "", "order": f"{stem}.order", "documents": documents, "tokens": tokens,
-             "groups": {stem: run}, "validation": [documents, 0, 0]}
+             "groups": runs, "validation": [documents, 0, 0]}
         )  # fmt: skip
     content = {
         "version": 2, "dtype": "uint16", "vocabulary_size": 9, "bos_id": None, "eos_id": 0, "pad_id": 1, "seed": 0,
         "packing": "concatenate", "sequence_length": None, "shards": shards,
-        "groups": [{"name": f"s{n}", "planned_tokens": share * 10**9 + 1} for n, share in enumerate((6, 2, 2))],
+        "groups": [
+            *({"name": f"s{n}", "planned_tokens": share * 10**9 + 1} for n, share in enumerate((6, 2, 2))),
+            {"name": "rare", "planned_tokens": 51},
+        ],
     }  # fmt: skip
     (tmp_path / "blend.json").write_text(json.dumps(content))
     data = BlendDataset(tmp_path, "train", 10)
     # When training goes on at sample 10⁹, then it is there at once, and the mixture is what it is everywhere
-    assert len(data) == 10**9  # of 239 equal rounds, and some samples between
-    assert data.cut_tokens == {"s0": 1, "s1": 1, "s2": 1}
+    assert len(data) == 10**9 + 5
+    assert data.samples["rare"] == 5
+    assert data.cut_tokens == {"s0": 1, "s1": 1, "s2": 1, "rare": 1}
     assert data.sample(len(data) - 1).tolist() == [0] * 11
     some = range(len(data) - 1000, len(data))
     assert all(abs(count / 1000 - share) < 0.002 for count, share in zip(

@@ -92,6 +92,8 @@ def test_the_summary_says_what_was_done(uninterrupted):
     assert summary["model_flops_utilisation"] == "N/A"
     assert [step for step, *_ in summary["curve"]] == list(range(1, 13))
     assert summary["published_step"] == 12
+    assert 0 < summary["cut_tokens"]["tales"] <= 32
+    assert summary["padding_share"] == 0
 
 
 def test_utilisation_is_told_where_the_peak_is_known(work):
@@ -299,8 +301,39 @@ def test_a_packed_blend_trains_on_real_tokens_only(tmp_path_factory):
     first = first_loss(work, config)
     _, events = run(work, config)
     assert losses(events)[1] == pytest.approx(first, rel=1e-5)
+    # and its summary tells what of it is padding
+    padding = sum(33 - data.read(index).filled for index in range(len(data)))
+    assert work.read_summary()["padding_share"] == pytest.approx(padding / len(data) / 33)
     with pytest.raises(TrainingError, match=r"packed for sequences of 32 tokens .* read for 16"):
         run(work, tiny(sequence_length=16))
+
+
+def test_ranks_count_the_labels_of_their_share_and_validation_is_counted_once(work, monkeypatch):
+    config = tiny(attention="document")
+    alone = Pretraining(work, config, Ranks(), print)
+    asked, predictions = [], BlendDataset.predictions
+
+    def counted(self, samples):
+        asked.append((self.split, *samples))
+        return predictions(self, samples)
+
+    monkeypatch.setattr(BlendDataset, "predictions", counted)
+    monkeypatch.setattr(Ranks, "sum", lambda self, tensor: tensor)  # what a rank hands over to be summed
+    batch = range(8, 12)
+    shares = [Pretraining(work, config, Ranks(rank, 2), print)._predictions(alone.train_data, batch) for rank in (0, 1)]
+    assert asked == [("train", 8, 9), ("train", 10, 11)]
+    assert sum(shares) == sum(int((alone.train_data[index]["labels"] != IGNORED).sum()) for index in batch) < 4 * 32
+    asked.clear()
+    run(work, config)
+    assert [split for split, *_ in asked].count("validation") == 1
+    assert asked.count(("validation", *range(6))) == 1
+
+
+def test_where_every_label_counts_no_sample_is_looked_at_for_it(work, monkeypatch):
+    training = Pretraining(work, tiny(), Ranks(1, 3), print)
+    monkeypatch.setattr(BlendDataset, "read", None)
+    monkeypatch.setattr(Ranks, "sum", None)
+    assert training._predictions(training.train_data, range(4)) == 4 * 32
 
 
 # -- which weights are published --------------------------------------------------------------------------------

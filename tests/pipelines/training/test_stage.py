@@ -4,6 +4,7 @@ import pytest
 
 from pipelines.engines.local import Engine
 from pipelines.training import pretrain as loop
+from pipelines.training import stage
 from pipelines.training.owner import StopRequest
 from pipelines.training.params import SampleParams
 from pipelines.training.stage import pretrain
@@ -80,6 +81,15 @@ def test_only_what_decides_the_model_trains_again(train, launch, change, trainin
     assert len(launch.folders) == trainings
     prompts = change.get("samples", CONFIG.samples).prompts
     assert [sample["prompt"] for sample in draft.stats["samples"]] == prompts
+
+
+def test_another_version_of_the_stage_trains_again(train, launch, monkeypatch):
+    # What version 1 trained saw the samples in another order
+    assert stage.VERSION == 2
+    train(launch)
+    monkeypatch.setattr(stage, "VERSION", 1)
+    train(launch)
+    assert len(launch.folders) == 2
 
 
 def test_a_killed_training_goes_on_where_it_was(train, launch):
