@@ -228,7 +228,7 @@ def _sides(shard: TokenShard, ordered: Result) -> Iterable[tuple[str, Side]]:
     """What a shard has of each group."""
     for name, (_, _, tokens) in ordered.stats["groups"].items():
         lowest, highest = ordered.stats["ranks"][name]
-        yield _named(shard, name), Side(ordered.stats["documents"][name], tokens, lowest, highest)
+        yield _named(shard, name), Side(ordered.stats["documents_by_group"][name], tokens, lowest, highest)
 
 
 def _named(shard: TokenShard, group: str) -> str:
@@ -282,7 +282,7 @@ def _stats(
     content: Mapping[str, Any], ordered: Sequence[Result], planned: list[dict[str, Any]], config: BlendParams
 ) -> dict[str, Any]:
     shards = content["shards"]
-    trained = sum(sum(result.stats["documents"].values()) for result in ordered)
+    trained = sum(sum(result.stats["documents_by_group"].values()) for result in ordered)
     held = sum(result.stats["validation_documents"] for result in ordered)
     off = {
         row["group"]: f"wanted {row['wanted_share']:.4f}, realised {row['planned_share']:.4f}"

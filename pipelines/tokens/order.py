@@ -85,7 +85,7 @@ def run_order(inputs: Inputs, work: OrderWork) -> Iterable[Made]:
         {
             "groups": dict(zip(names, runs[:-1], strict=True)),
             "validation": runs[-1],
-            "documents": dict(zip(names, documents[:-1], strict=True)),
+            "documents_by_group": dict(zip(names, documents[:-1], strict=True)),
             "validation_documents": documents[-1],
             "ranks": {
                 name: [int(ranks[group == number].min()), int(ranks[group == number].max())]

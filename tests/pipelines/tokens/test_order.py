@@ -93,7 +93,7 @@ def test_pieces_of_a_document_stay_together_and_on_one_side(store, tmp_path):
     assert 0 < stats["validation"][1] < 60
     assert stats["validation"][1] % 3 == 0
     assert 3 * stats["validation_documents"] == stats["validation"][1]
-    assert stats["documents"] == {"": 40 - stats["validation_documents"]}
+    assert stats["documents_by_group"] == {"": 40 - stats["validation_documents"]}
 
 
 def test_documents_that_nobody_filtered_are_told(store, tmp_path):
