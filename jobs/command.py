@@ -112,10 +112,12 @@ def _parser() -> argparse.ArgumentParser:
     forget.add_argument("--purge", action="store_true", help="with --yes: erase stored bytes that hold them, at once")
     forget.set_defaults(command=_forget)
 
-    export = commands.add_parser("export", help="copy token shards as tables of token lists")
-    export.add_argument("dataset", metavar="DATASET[@VERSION]", help="'token_shards' or 'token_shards[source]'")
-    export.add_argument("folder", type=Path, metavar="FOLDER", help="where the files go, one per token shard")
-    export.add_argument("--format", choices=["parquet", "arrow"], default="parquet", help="default: parquet")
+    export = commands.add_parser("export", help="copy token shards as tables, or a blend as training reads it")
+    export.add_argument(
+        "dataset", metavar="DATASET[@VERSION]", help="'token_shards', 'token_shards[source]' or 'training_blend'"
+    )
+    export.add_argument("folder", type=Path, metavar="FOLDER", help="where the files go")
+    export.add_argument("--format", choices=["parquet", "arrow"], help="of token shards; default: parquet")
     export.set_defaults(command=_export)
 
     gc = commands.add_parser("gc", help="remove stored bytes that no kept version names")

@@ -36,11 +36,15 @@ def chosen_profile() -> Profile:
     for category in (dg.BetaWarning, dg.PreviewWarning):  # range runs and Pipes sessions, which our tests cover
         warnings.filterwarnings("ignore", category=category)
     path = Path(os.environ.get(PROFILE_VARIABLE) or HOME / "config" / "demo.yaml")
+    return load_profile(path, chosen_overrides())
+
+
+def chosen_overrides() -> list[str]:
+    """The overrides of `CORPUSMILL_SET`, 'section.key=value' each. Raises `ProfileError` where it is no list."""
     try:
-        overrides = list(map(str, json.loads(os.environ.get(SET_VARIABLE) or "[]")))
+        return list(map(str, json.loads(os.environ.get(SET_VARIABLE) or "[]")))
     except (ValueError, TypeError):
         raise ProfileError(f"{SET_VARIABLE} must be a JSON list such as '[\"dedup.threshold=0.8\"]'") from None
-    return load_profile(path, overrides)
 
 
 def smtp_password() -> str | None:

@@ -1,5 +1,5 @@
-"""`corpusmill export`: a copy of token shards for readers that know no `.bin/.idx`. What is written stands in
-`pipelines/tokens/export.py`."""
+"""`corpusmill export`: a copy of token shards for readers that know no `.bin/.idx`, or of a blend with all its files
+for training elsewhere. What is written stands in `pipelines/tokens/export.py`."""
 
 import json
 from collections.abc import Sequence
@@ -8,26 +8,40 @@ from pathlib import Path
 from pipelines.costs.ledger import LedgerError, Pointer
 from pipelines.dataset import Dataset, Version
 from pipelines.store import Store
-from pipelines.tokens.export import Format, export_tokens
+from pipelines.tokens.export import Format, export_blend, export_tokens
 from resources.settings import Profile
 
 
 def export(
-    wanted: str, found: Sequence[Pointer], folder: Path, profile: Profile, *, kind: Format, as_json: bool
+    wanted: str, found: Sequence[Pointer], folder: Path, profile: Profile, *, kind: Format | None, as_json: bool
 ) -> int:
-    """Write the token shards that were found for what was wanted; returns the exit code.
+    """Write the token shards, or the blend, that were found for what was wanted; returns the exit code.
 
-    Raises `LedgerError` for a dataset without token shards, for several versions of one, and for a folder that holds
-    these files already.
+    Raises `LedgerError` for a dataset without token shards, for several versions of one, for sources that were encoded
+    with different tokenizers, and for a folder that holds these files already.
     """
     store = Store(profile.store_url)
     versions = tuple(Version.load(store, pointer.version) for pointer in found)
-    if any("tokens" not in version.parts for version in versions):
-        raise LedgerError(f"{wanted} holds no token shards; token_shards does")
+    is_blend = any("blend" in version.parts for version in versions)
+    if is_blend and kind:
+        raise LedgerError(f"--format is of token shards; {wanted} is copied as it is")
+    if not is_blend and any("tokens" not in version.parts for version in versions):
+        raise LedgerError(f"{wanted} holds no token shards; token_shards and training_blend do")
     if len({version.partition for version in versions}) < len(versions):
         raise LedgerError(f"{wanted} can be several versions of the same source; give more digits of one")
+    if len(versions) > 1:  # of a source that is not in the profile any more there may be an old one
+        versions = tuple(version for version in versions if version.partition in profile.source_names)
+    if len({version.stats["tokenizer"] for version in versions}) > 1:
+        raise LedgerError(
+            f"the sources of {wanted} were encoded with different tokenizers: run token_shards for all sources, or "
+            f"export one, such as {versions[0].name}"
+        )
+    dataset = Dataset(versions[0].asset, versions, store)
     try:
-        made = export_tokens(Dataset(versions[0].asset, versions, store), folder, kind)
+        if is_blend:
+            made = export_blend(dataset, _token_shards(dataset.version, store), folder)
+        else:
+            made = export_tokens(dataset, folder, kind or "parquet")
     except OSError as error:
         raise LedgerError(f"{wanted} cannot be exported to {folder}: {error}") from None
     if as_json:
@@ -38,3 +52,9 @@ def export(
         told = f"{made.tokens:,} tokens of {made.documents:,} documents{split} to {len(made.files):,} files"
         print(f"Wrote {told} in {folder}.")
     return 0
+
+
+def _token_shards(blend: Version, store: Store) -> Dataset:
+    """The token shards that a blend was made from."""
+    names = [version for asset, _, version in blend.inputs if asset == "token_shards"]
+    return Dataset("token_shards", tuple(Version.load(store, name) for name in names), store)

@@ -4,7 +4,9 @@ import json
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import dagster as dg
@@ -12,10 +14,12 @@ from dagster._core.definitions.reconstruct import ReconstructableJob, Reconstruc
 from dagster._core.execution.api import execute_run
 from rich.console import Console
 
-from jobs.build import build_definitions, full_range
+from assets.outcomes import attention
+from jobs.build import ASSETS, build_definitions, full_range
+from jobs.environment import chosen_overrides
 from jobs.failures import failed_checks, failures
 from jobs.progress import Watcher, watching
-from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table, terminal
+from jobs.tables import STAGES, bucket_lines, cost_table, funnel_table, mixture_table, terminal
 from pipelines.costs.account import Account
 from pipelines.costs.ledger import Ledger
 from pipelines.costs.report import dataset_costs
@@ -42,15 +46,22 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
     ).get_reconstructable_job(JOB)
     told = _Told(profile, ledger, prices, store, console)
     with dg.DagsterInstance.get() as instance:
-        run = _create_run(job, instance, full_range(profile), _selected(profile, select))
+        selected = _selected(profile, select)
+        run = _create_run(job, instance, full_range(profile), selected)
         told.run_id = run.run_id
         console.print(f"Run {run.run_id[:8]} of {JOB}, profile {profile.name}: {len(profile.sources)} sources")
+        for idle in without_effect(profile, selected):
+            console.print(f"! {idle}", style="yellow")
         begun = time.monotonic()
         watcher = Watcher(
             ledger,
             prices,
             console,
-            {"filtered_documents": told.funnel, "pretrained_model": told.samples},
+            {
+                "filtered_documents": told.funnel,
+                **{asset: partial(told.mixture, asset) for asset in _mixed(selected)},
+                "pretrained_model": told.samples,
+            },
         )
         with watching(watcher, run.run_id):
             succeeded = _execute(job, run, instance)
@@ -74,6 +85,8 @@ def run_job(profile: Profile, *, select: str | None = None, as_json: bool = Fals
         console.print(cost_table(costs, title="What every dataset cost, US dollars"), soft_wrap=True)
         console.print(bucket_lines(account))
         told.summary(account, time.monotonic() - begun)
+    for dataset, sentence in told.attention():
+        console.print(f"! {dataset}: {sentence}", style="yellow")
     for asset, check, found in warned:
         console.print(f"! {asset} does not pass {check}: {found}", style="yellow")
     for failure in failed:
@@ -101,6 +114,20 @@ class _Told:
         versions = [Version.load(self.store, pointer.version) for pointer in pointers]
         spent = {pointer.version: account.attempt(pointer.attempt).charge.usd for pointer in pointers}
         self.console.print(funnel_table(versions, spent))
+
+    def mixture(self, asset: str) -> None:
+        """What the model is to read, as planned or as counted."""
+        pointer = self.ledger.current(asset, "")
+        if pointer is not None:
+            self.console.print(mixture_table(Version.load(self.store, pointer.version)))
+
+    def attention(self) -> Iterator[tuple[str, str]]:
+        """(dataset, what it says) where somebody should look at what this run has made."""
+        for pointer in self.ledger.all_current():
+            if pointer.run == self.run_id and pointer.asset not in STAGES:  # whose tables say it
+                version = Version.load(self.store, pointer.version)
+                if told := attention(version.stats):
+                    yield version.name, told
 
     def samples(self) -> None:
         """What the trained model writes."""
@@ -138,11 +165,32 @@ def _selected(profile: Profile, select: str | None) -> frozenset[dg.AssetKey] | 
         known = ", ".join(sorted(key.to_user_string() for key in graph.get_all_asset_keys()))
         told = str(error).partition(". ")[0]
         raise ProfileError(
-            f"--select {select}: {told}; assets are {known}; '*name' is an asset with all upstream"
+            f"--select {select}: {told}; assets are {known}; '*name' is an asset with all upstream, "
+            '\'key:"a" or key:"b"\' are two of them'
         ) from None
     if not selected:
         raise ProfileError(f"--select {select} selects nothing")
     return selected
+
+
+def without_effect(profile: Profile, selected: frozenset[dg.AssetKey] | None) -> Iterator[str]:
+    """What was set for assets that are not selected, in words."""
+    readers: dict[str, set[str]] = {}
+    for recipe in ASSETS:
+        for model in [recipe.params_model, *recipe.borrowed.values()]:
+            if model:
+                readers.setdefault(profile.section_name(model), set()).add(recipe.name)
+    for override in chosen_overrides():
+        key = override.partition("=")[0]
+        assets = readers.get(key.partition(".")[0], set())
+        if selected and assets and not {dg.AssetKey(name) for name in assets} & selected:
+            yield f"--set {key} changes nothing here: it is for {' and '.join(sorted(assets))}, not selected"
+
+
+def _mixed(selected: frozenset[dg.AssetKey] | None) -> list[str]:
+    """The asset whose mixture is told: the counted one, if it is made."""
+    wanted = [name for name in ("training_blend", "training_mixture") if not selected or dg.AssetKey(name) in selected]
+    return wanted[:1]
 
 
 def _create_run(

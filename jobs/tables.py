@@ -128,3 +128,25 @@ def funnel_table(versions: Sequence[Version], costs: dict[str, Decimal]) -> Tabl
             )
         table.add_section()
     return table
+
+
+def mixture_table(version: Version) -> Table:
+    """What each group gives to a mixture, or to a blend, and why it is not as asked."""
+    what = "planned, from estimated tokens" if version.asset == "training_mixture" else "from counted tokens"
+    table = Table(title=f"What the model is to read, {what}", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("group")
+    for heading in ("wanted", "share", "tokens", "epochs", "available", "unused"):
+        table.add_column(heading, justify="right")
+    table.add_column("note")
+    for row in version.stats["mixture"]:
+        table.add_row(
+            row["group"],
+            f"{row['wanted_share']:.1%}",
+            f"{row['planned_share']:.1%}",
+            f"{row['planned_tokens']:,}",
+            f"{row['epochs']:.3g}",
+            f"{row['available_tokens']:,}",
+            f"{row['unused_tokens']:,}",
+            version.stats["notes"].get(row["group"], ""),
+        )
+    return table

@@ -164,6 +164,13 @@ class Profile(Params):
             )
         return self
 
+    @model_validator(mode="after")
+    def _ids_fit(self) -> Self:
+        tokens = self.tokenizer.vocabulary
+        if self.tokenizer.kind != "loaded" and self.tokenize.dtype == "uint16" and tokens > 1 << 16:
+            raise ValueError(f"tokenize.dtype: ids of {tokens:,} tokens do not fit uint16; set it to auto")
+        return self
+
     @property
     def source_names(self) -> list[str]:
         """Names of the sources, in order of priority."""

@@ -19,7 +19,7 @@ from pipelines.engines.local import Engine
 from pipelines.engines.task import Inputs, Made, Stats, Task
 from pipelines.histograms import text_bytes
 from pipelines.mixture.estimate import estimated_tokens
-from pipelines.mixture.groups import BUCKET, BUCKETS, SOURCE, UNKNOWN, Grouping, refuse_too_many
+from pipelines.mixture.groups import BUCKET, BUCKETS, METADATA, SOURCE, UNKNOWN, Grouping, refuse_too_many
 from pipelines.mixture.params import MixtureParams
 from pipelines.mixture.plan import plan, refuse_unknown_groups, told_of
 
@@ -69,6 +69,8 @@ def plan_mixture(filtered_documents: Dataset, config: MixtureParams, engine: Eng
             sources[source].add(found)
     if config.by != SOURCE:
         refuse_too_many(len(groups), config.by)
+        if METADATA.fullmatch(config.by) and list(groups) == [UNKNOWN]:
+            raise ValueError(f"mixture.by: no document has {config.by}; see how the field is written")
         groups = dict(sorted(groups.items()))
         refuse_unknown_groups(groups, config)
     available = {name: _tokens(name, found, config) for name, found in groups.items()}

@@ -1,8 +1,7 @@
-"""Token shards as tables of token lists: Parquet, or Arrow IPC files, which readers map into memory.
+"""Copies outside the store: token shards as tables of token lists, Parquet or Arrow IPC, for readers that know no
+`.bin/.idx`; a blend with its token shards, as `BlendDataset` reads it."""
 
-For readers that know no `.bin/.idx`. The files are a copy outside the store, a table per token shard.
-"""
-
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,8 @@ from pipelines.tokens.indexed import IndexedTokens
 from pipelines.tokens.order import first_pieces
 
 Format = Literal["parquet", "arrow"]
+
+BLEND = "blend.json"
 
 BATCH_TOKENS = 1 << 22
 """Tokens of one batch of rows, and so of a row group; a longer document makes one of its own."""
@@ -61,6 +62,22 @@ def export_tokens(token_shards: Dataset, folder: Path, kind: Format) -> Exported
         for partial in partials.values():
             partial.unlink(missing_ok=True)
     return Exported(tuple(sources), documents, pieces, tokens)
+
+
+def export_blend(blend: Dataset, token_shards: Dataset, folder: Path) -> Exported:
+    """Write what `BlendDataset` reads: token shards, orders, packed samples and, when all are there, `blend.json`.
+
+    token_shards: those that the blend was made from. Raises `FileExistsError` where the folder holds a blend already.
+    """
+    if (folder / BLEND).exists():
+        raise FileExistsError(f"{folder / BLEND} exists already; name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = [*token_shards.shards("tokens"), *sorted(blend.shards("blend"), key=lambda shard: shard.name == BLEND)]
+    for shard in shards:
+        shutil.copyfile(blend.store.path(shard.object), folder / shard.name)
+    stats = blend.version.stats
+    tokens = sum(version.stats["tokens"] for version in token_shards.versions)
+    return Exported(tuple(folder / shard.name for shard in shards), stats["documents_in"], stats["pieces"], tokens)
 
 
 @dataclass(frozen=True)

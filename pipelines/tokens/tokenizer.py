@@ -112,7 +112,7 @@ def run_tokenizer(inputs: Inputs, work: TokenizerWork) -> Iterable[Made]:
             "sample_bytes": {
                 name: sum(len(d.text.encode()) for d in documents if d.source == name) for name, _ in work.shards
             },
-            **_short_of_weights(samples, config),
+            **_attention(samples, id_space(tokenizer), config),
             "made_by": made_by,
             "vocabulary_size": id_space(tokenizer),
             **({} if work.found else {"vocabulary_wanted": config.vocabulary}),
@@ -167,19 +167,20 @@ def _draw(inputs: Inputs, work: TokenizerWork) -> list[Sample]:
     return list(distinct.values())
 
 
-def _short_of_weights(samples: Sequence[Sample], config: TokenizerParams) -> dict[str, str]:
-    """What the sample lacks of its weights, where sources have less text than their part of it."""
-    if not config.weights:
-        return {}
-    short = [
-        f"{name} gives {sample.offered_bytes:,} of {sample.limit_bytes:,} bytes"
-        for name, sample in zip(sorted(config.weights), samples, strict=True)
-        if sample.offered_bytes < sample.limit_bytes
-    ]
-    told = (
-        f"The sample is not in proportion to tokenizer.weights: {'; '.join(short)}. Lower sample_megabytes, or weights."
-    )
-    return {"attention": told} if short else {}
+def _attention(samples: Sequence[Sample], vocabulary: int, config: TokenizerParams) -> dict[str, str]:
+    """What is not as it was asked for: the sample's proportions, the vocabulary's size."""
+    told = []
+    if config.weights:
+        short = [
+            f"{name} gives {sample.offered_bytes:,} of {sample.limit_bytes:,} bytes"
+            for name, sample in zip(sorted(config.weights), samples, strict=True)
+            if sample.offered_bytes < sample.limit_bytes
+        ]
+        if short:
+            told.append(f"The sample is not in proportion to tokenizer.weights: {'; '.join(short)}.")
+    if config.kind != "loaded" and vocabulary < config.vocabulary:
+        told.append(f"The sample gave {vocabulary:,} of {config.vocabulary:,} tokens: there was nothing more to learn.")
+    return {"attention": " ".join(told)} if told else {}
 
 
 def _measured(tokenizer: Tokenizer, documents: Sequence[Sampled]) -> dict[str, Any]:

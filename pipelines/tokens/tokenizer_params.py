@@ -133,6 +133,11 @@ class TokenizerParams(Params):
         reserved = self.reserved_tokens
         if "" in reserved or len(set(reserved)) != len(reserved):
             raise ValueError(f"reserved_tokens: {reserved} holds an empty token, or one twice")
+        if words := [token for token in reserved if token.isspace() or "".join(token.split()).isalnum()]:
+            raise ValueError(
+                f"reserved_tokens: {words[0]!r} is ordinary text, which others would take for the token: write "
+                "it with signs at both ends, such as <|name|>"
+            )
         eos = self.eos_token or (None if self.kind == "loaded" else END_OF_TEXT)  # what a loaded one has is not known
         if self.pad_token is not None and self.pad_token == eos:
             raise ValueError(
@@ -144,6 +149,8 @@ class TokenizerParams(Params):
             raise ValueError(
                 f"vocabulary: {self.vocabulary} tokens cannot hold {BYTES} bytes and {len(special)} special tokens"
             )
+        if self.kind == "unigram" and self.min_frequency != type(self).model_fields["min_frequency"].default:
+            raise ValueError("min_frequency is of kind 'bpe'; leave it out")
         if self.digits == "three" and self.pattern != "gpt4":
             raise ValueError("digits 'three' is part of pattern 'gpt4': set pattern, or digits 'single' or 'whole'")
         for source, weight in self.weights.items():

@@ -27,7 +27,7 @@ def step_count(sequences: int, config: PretrainParams) -> int:
     if sequences == 0:
         raise TrainingError(
             f"the blend holds no training sequence of {config.sequence_length + 1} tokens; shorten "
-            "training.sequence_length or give the mixture more documents"
+            "training.sequence_length, give the mixture more documents, or raise mixture.token_budget"
         )
     whole = math.ceil(sequences / config.batch_size)
     return min(whole, config.max_steps) if config.max_steps else whole

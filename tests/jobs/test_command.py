@@ -8,6 +8,8 @@ import pytest
 
 from jobs.build import build_definitions, full_range
 from jobs.command import main
+from jobs.environment import SET_VARIABLE
+from jobs.run import without_effect
 from pipelines.store import Store
 from resources.settings import load_profile
 from tests.jobs.corpus import make_profile, write_profile
@@ -103,6 +105,24 @@ def test_a_mistake_is_one_sentence(
     captured = capsys.readouterr()
     assert told in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("override", "selected", "told"),
+    [
+        ("mixture.token_budget=5", {"training_blend"}, ["--set mixture.token_budget changes nothing here: it is for"]),
+        ("mixture.token_budget=5", {"training_blend", "training_mixture"}, []),
+        ("engine.workers=1", {"training_blend"}, []),
+    ],
+)
+def test_what_is_set_for_assets_that_are_not_selected_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, override: str, selected: set[str], told: list[str]
+) -> None:
+    monkeypatch.setenv(SET_VARIABLE, json.dumps([override]))
+    profile = load_profile(folder / "profile.yaml")
+    found = list(without_effect(profile, frozenset(map(dg.AssetKey, selected))))
+    assert [line.partition(" training_mixture")[0] for line in found] == told
+    assert list(without_effect(profile, None)) == []
 
 
 def test_a_missing_profile_is_one_sentence(capsys: pytest.CaptureFixture) -> None:

@@ -20,6 +20,15 @@ from tests.pipelines.tokens.tokenizers import dataset_like
 pytestmark = pytest.mark.usefixtures("own_environment")
 
 
+def publish_shards(profile: Profile, source: str, kind: str) -> None:
+    """Token shards of a source by a tokenizer of some kind."""
+    store = Store(profile.store_url)
+    data = documents(store, {source: [{"a": "to be"}]})
+    made = tokenize(data, dataset_like(store, kind), TokenizeParams(), Engine(store, 1))
+    version = sealed(store, made, "token_shards", source).version
+    Ledger(profile.ledger_url).publish([Pointer("token_shards", source, version.id, "attempt", "run")])
+
+
 @pytest.fixture
 def profile(tmp_path: Path) -> Profile:
     """A profile whose ledger knows token shards of two sources, and documents."""
@@ -56,7 +65,7 @@ def test_all_sources_or_one_are_written(tmp_path: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("dataset", "message"),
     [
-        ("filtered_documents", "filtered_documents holds no token shards; token_shards does"),
+        ("filtered_documents", "filtered_documents holds no token shards; token_shards and training_blend do"),
         ("nothing", "no dataset 'nothing' has been made"),
     ],
 )
@@ -74,3 +83,17 @@ def test_a_folder_that_holds_them_already_is_told(tmp_path: Path, capsys: pytest
     assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out")) == 0
     assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out")) == 1
     assert "exists already; name a new folder" in capsys.readouterr().err
+
+
+def test_sources_with_other_tokenizers_are_not_mixed_and_one_that_is_no_source_any_more_is_left_out(
+    profile: Profile, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    publish_shards(profile, "gone", "neox")
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out"), "--json") == 0
+    assert not any("gone" in file for file in json.loads(capsys.readouterr().out)["files"])
+
+    publish_shards(profile, "web", "neox")
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "mixed")) == 1
+    assert "encoded with different tokenizers: run token_shards for all" in capsys.readouterr().err
+    assert not (tmp_path / "mixed").exists()
+    assert corpusmill(tmp_path, "export", "token_shards[web]", str(tmp_path / "one")) == 0

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pytest
 import yaml
 
+from jobs.command import main
 from pipelines.tokens.training_dataset import BlendDataset
 from resources.settings import load_profile
 from tests.jobs.corpus import EXAM, write_profile
@@ -102,6 +103,25 @@ def test_other_shares_tokenize_nothing_and_order_nothing(mixer: Mixer) -> None:
     assert shown["cost/usd_per_billion_tokens"].value == pytest.approx(usd)
     assert shown["cost/projected_usd"].value == shown["cost/lineage_usd"].value  # the budget is met
     assert mixer.run(mixture=asked).made == {}
+
+
+def test_a_blend_is_exported_as_training_reads_it(
+    mixer: Mixer, tmp_path: Path, own_environment: None, capsys: pytest.CaptureFixture
+) -> None:
+    assert not mixer.run().told
+    arguments = ["export", "training_blend", str(tmp_path / "out"), "--profile", str(mixer.folder / "profile.yaml")]
+    assert main(arguments) == 0
+    assert "tokens of" in capsys.readouterr().out
+
+    here = mixer.mill.dataset("training_blend").folder("blend", tmp_path / "here")
+    mixer.mill.dataset("token_shards").folder("tokens", here)
+    read, expected = BlendDataset(tmp_path / "out", "train", 10), BlendDataset(here, "train", 10)
+    assert [read.sample(i).tolist() for i in range(50)] == [expected.sample(i).tolist() for i in range(50)]
+
+    assert main(arguments) == 1
+    assert "exists already; name a new folder" in capsys.readouterr().err
+    assert main([*arguments, "--format", "arrow"]) == 1
+    assert "--format is of token shards" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # the same of its parts: test_plan.py, test_stage.py

@@ -5,9 +5,11 @@ from decimal import Decimal
 import pytest
 from rich.console import Console
 
-from jobs.tables import cost_table, funnel_table, quote_told
+from jobs.tables import cost_table, funnel_table, mixture_table, quote_told
 from pipelines.costs.report import DatasetCost
 from pipelines.dataset import Version
+from pipelines.mixture.params import MixtureParams
+from pipelines.mixture.plan import plan, told_of
 from pipelines.purchases import Quote
 from pipelines.usage import Usage
 
@@ -26,6 +28,19 @@ def test_rules_that_dropped_nothing_are_no_reasons(capsys: pytest.CaptureFixture
     assert "toxicity 2, contamination 1" in told(2, 0, 0, 1, 0, 0)
     assert "and 1 more reasons" not in told(5, 4, 3, 2, 0, 0)
     assert "and 2 more reasons" in told(5, 4, 3, 2, 1, 1)
+
+
+def test_a_plan_says_what_each_group_gives_and_what_could_not_be_had(capsys: pytest.CaptureFixture) -> None:
+    asked = MixtureParams(shares={"web": 80, "books": 20}, token_budget=10_000)
+    stats = told_of(plan({"web": 9_000, "books": 300}, asked).to_pylist(), asked)
+    for asset in ("training_mixture", "training_blend"):
+        Console(width=160).print(mixture_table(Version("v", asset, "", {}, {}, "1", stats=stats)))
+
+    planned, counted = capsys.readouterr().out.split("What the model is to read, ")[1:]
+    assert planned.startswith("planned, from estimated tokens")
+    assert counted.startswith("from counted tokens")
+    [books] = [" ".join(line.split()) for line in counted.splitlines() if line.strip().startswith("books")]
+    assert books == "books 20.0% 12.0% 1,200 4 300 0 books can supply 12 % at 4 epochs; asked 20 %"
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])

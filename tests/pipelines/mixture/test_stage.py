@@ -109,6 +109,13 @@ def test_a_source_without_shards_and_no_sources_at_all(store):
     assert plan_mixture(documents(store, {}), MixtureParams(), Engine(store, 1)).stats["planned_tokens"] == 0
 
 
+def test_a_field_that_no_document_has_is_refused(store):
+    data = documents(store, {"web": [[{"text": "one", "metadata": {"topic": "news"}}]]})
+    with pytest.raises(ValueError, match=r"no document has metadata\.topics; see how the field is written"):
+        plan_mixture(data, MixtureParams(by="metadata.topics"), Engine(store, 1))
+    assert plan_mixture(data, MixtureParams(by="metadata.topic"), Engine(store, 1)).stats["groups"].keys() == {"news"}
+
+
 def test_an_unknown_source_is_refused_before_anything_is_read(store):
     engine = Engine(store, 1)
     with pytest.raises(ValueError, match="'pages', which is not a source; there are: web"):

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pipelines.tokens import tokenizer_training as training
 from pipelines.tokens.hostile import HOSTILE_TEXTS
@@ -97,18 +98,24 @@ def test_merges_of_books_and_code_are_those_of_the_library(pattern, digits, voca
     assert train_bpe(texts, config).to_str() == train_bpe_by_library(texts, config).to_str()
 
 
-@pytest.mark.parametrize("reserved", [["the", "a"], ["Ġthe"], ["é", "<|user|>"], [" the cat"]])
+@pytest.mark.parametrize("reserved", [["--", "-"], ["Ġ--"], ["!", "<|user|>"], [" -- cat"]])
 def test_special_tokens_that_are_spelt_like_learnt_ones_are_handled_as_by_the_library(reserved):
     config = TokenizerParams(vocabulary=300, reserved_tokens=reserved, nfc=True)
-    texts = ["the cat and the café sat at the mat, a cat. " * 5]
+    texts = ["the cat -- and the café -- cat -- sat at the mat, a cat! " * 5]
     assert train_bpe(texts, config).to_str() == train_bpe_by_library(texts, config).to_str()
 
 
-@pytest.mark.parametrize("token", ["the", "Ġthe", "é"])
+@pytest.mark.parametrize("token", ["the", "the cat", " ", "Ġthe", "é", "42"])
+def test_a_reserved_token_without_signs_is_refused(token):
+    with pytest.raises(ValidationError, match=f"reserved_tokens: '{token}' is ordinary text"):
+        TokenizerParams(reserved_tokens=[token])
+
+
+@pytest.mark.parametrize("token", ["--", "Ġ--", "!"])
 def test_a_special_token_that_text_would_be_cut_into_is_refused(token):
     config = TokenizerParams(vocabulary=300, reserved_tokens=[token, "<|the|>"])
     with pytest.raises(ValueError, match=f"special token '{token}' is also what text is cut into"):
-        train(["the cat and the dog, the mat " * 5], config)
+        train(["the cat -- and the dog -- the mat! " * 5], config)
 
 
 def test_our_own_trainer_is_used_where_it_agrees(monkeypatch):
@@ -171,13 +178,13 @@ def test_neither_threads_nor_the_hour_change_a_byte():
 def unigram():
     pytest.importorskip("sentencepiece")
     book = shared("books/alice30.txt").read_text(encoding="utf-8")[:40_000].split("\n\n")
-    return book, train(book, TokenizerParams(kind="unigram", vocabulary=700, reserved_tokens=["Alice"]))[0]
+    return book, train(book, TokenizerParams(kind="unigram", vocabulary=700, reserved_tokens=["<Alice>"]))[0]
 
 
 def test_a_unigram_vocabulary_has_the_size_and_the_ids_that_were_asked_for(unigram):
     _, tokenizer = unigram
     assert tokenizer.get_vocab_size() == 700
-    assert [tokenizer.token_to_id(token) for token in (END_OF_TEXT, PADDING, "Alice")] == [0, 1, 2]
+    assert [tokenizer.token_to_id(token) for token in (END_OF_TEXT, PADDING, "<Alice>")] == [0, 1, 2]
     assert set(byte_symbols()) <= tokenizer.get_vocab().keys()
 
 
