@@ -139,7 +139,7 @@ def _keeps_some(version: Version, _: Version | None, __: CheckParams) -> Finding
     if version.stats.get("only_compared"):
         return Finding(True, "the source is only compared with (dedup.against): none of its documents goes on")
     dropped = {reason: count for reason, count in version.stats.get("dropped", {}).items() if count}
-    why = "" if share else f": {', '.join(f'{reason} {count:,}' for reason, count in dropped.items())}"
+    why = "" if share else f" ({', '.join(f'{reason} {count:,}' for reason, count in dropped.items())})"
     return Finding(share > 0, f"{share:.1%} of {version.stats['documents_in']:,} documents kept{why}")
 
 

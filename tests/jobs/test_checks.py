@@ -95,7 +95,10 @@ def test_a_warning_does_not_stop_unless_the_profile_is_strict(mill: Mill, monkey
     warned = evaluations(result)["filtered_documents", "keeps_some"]
     assert result.success, reason(result)
     assert (warned.passed, warned.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert warned.description == "books: 0.0% of 27 documents kept; web: 0.0% of 27 documents kept"
+    assert (
+        warned.description
+        == "books: 0.0% of 27 documents kept (toxicity 27); web: 0.0% of 27 documents kept (toxicity 27)"
+    )
 
     mill.profile = mill.profile.model_copy(update={"checks": mill.profile.checks.model_copy(update={"strict": True})})
     again = mill.run("training_mixture")
