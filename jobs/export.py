@@ -29,8 +29,11 @@ def export(
         raise LedgerError(f"{wanted} holds no token shards; token_shards and training_blend do")
     if len({version.partition for version in versions}) < len(versions):
         raise LedgerError(f"{wanted} can be several versions of the same source; give more digits of one")
+    sources = profile.source_names
     if len(versions) > 1:  # of a source that is not in the profile any more there may be an old one
-        versions = tuple(version for version in versions if version.partition in profile.source_names)
+        versions = tuple(version for version in versions if version.partition in sources)
+    if not versions:
+        raise LedgerError(f"{wanted} was made of no source of this profile; its sources are {', '.join(sources)}")
     if len({version.stats["tokenizer"] for version in versions}) > 1:
         raise LedgerError(
             f"the sources of {wanted} were encoded with different tokenizers: run token_shards for all sources, or "

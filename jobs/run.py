@@ -124,7 +124,7 @@ class _Told:
     def attention(self) -> Iterator[tuple[str, str]]:
         """(dataset, what it says) where somebody should look at what this run has made."""
         for pointer in self.ledger.all_current():
-            if pointer.run == self.run_id and pointer.asset not in STAGES:  # whose tables say it
+            if pointer.run == self.run_id:
                 version = Version.load(self.store, pointer.version)
                 if told := attention(version.stats):
                     yield version.name, told

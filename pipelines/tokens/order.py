@@ -31,10 +31,6 @@ class Grouping(Protocol):
     """Which group a document is in: `pipelines.mixture.groups.Grouping`, handed in."""
 
     @property
-    def by(self) -> str:
-        """The attribute; 'source' needs no reading."""
-
-    @property
     def key(self) -> dict[str, Any]:
         """What a task that reads groups has in its key."""
 

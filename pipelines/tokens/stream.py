@@ -46,11 +46,13 @@ class Stream(Protocol):
     def spans(self, ordinal: int) -> Spans:
         """Where the tokens of a sample are."""
 
-    def tokens_in(self, samples: int) -> int:
-        """Tokens of the stream that so many samples take up."""
+    @property
+    def tokens(self) -> int:
+        """Tokens of the stream that its samples take up."""
 
-    def padding_in(self, samples: int) -> int:
-        """Tokens of padding in so many samples."""
+    @property
+    def padding(self) -> int:
+        """Tokens of padding in its samples."""
 
 
 class Concatenation:
@@ -97,12 +99,14 @@ class Concatenation:
             left -= take
         return Spans(found)
 
-    def tokens_in(self, samples: int) -> int:
-        """Tokens that are an input of so many samples."""
-        return samples * self._length
+    @property
+    def tokens(self) -> int:
+        """Tokens that are an input of its samples."""
+        return self.samples * self._length
 
-    def padding_in(self, samples: int) -> int:
-        """Tokens of padding in so many samples: none."""
+    @property
+    def padding(self) -> int:
+        """Tokens of padding in its samples: none."""
         return 0
 
     def _visited(self, ordinal: int) -> int:
@@ -165,18 +169,20 @@ class Packing:
         pieces = slice(int(packed.firsts[sample]), int(packed.firsts[sample + 1]))
         return Spans([(shard, packed.begins[pieces], packed.lengths[pieces].astype(np.int64))])
 
-    def tokens_in(self, samples: int) -> int:
+    @property
+    def tokens(self) -> int:
         """Tokens that so many samples hold on average, padding not counted."""
-        return samples * self._tokens // self._epoch if self._epoch else 0
+        return self.samples * self._tokens // self._epoch if self._epoch else 0
 
-    def padding_in(self, samples: int) -> int:
+    @property
+    def padding(self) -> int:
         """Tokens of padding that so many samples hold on average. Maps the packed file of every shard."""
         filled = 0
         for shard, run, first, count in self._runs:
             firsts = self._files.packed(shard).firsts
             # Pieces of a document share a token with the next, so each but its first one adds one.
             filled += run.tokens + int(firsts[first + count] - firsts[first]) - run.count
-        return samples * (self._epoch * (self._length + 1) - filled) // self._epoch if self._epoch else 0
+        return self.samples * (self._epoch * (self._length + 1) - filled) // self._epoch if self._epoch else 0
 
 
 def read_spans(spans: Spans, files: ShardFiles, ids: npt.NDArray[np.int64]) -> None:

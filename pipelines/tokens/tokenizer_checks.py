@@ -117,9 +117,12 @@ def refuse_spelled(tokenizer: Tokenizer, named: Mapping[str, Sequence[str]], nam
     tokenizer = ready(Tokenizer.from_str(tokenizer.to_str()))
     for parameter, tokens in named.items():
         for token in tokens:
-            if tokenizer.token_to_id(token) in tokenizer.encode(token, add_special_tokens=False).ids:
+            number = tokenizer.token_to_id(token)
+            assert number is not None  # roles have ids, and reserved tokens were added
+            texts = [token, tokenizer.decode([number], skip_special_tokens=False)]  # Ġthe, and what it stands for
+            if any(number in tokenizer.encode(text, add_special_tokens=False).ids for text in texts):
                 raise ValueError(
-                    f"tokenizer.{parameter}: plain text that spells out {token!r} gets the id of this token in the "
+                    f"tokenizer.{parameter}: plain text can have the id of {token!r} in the "
                     f'tokenizer {name}, for it is none of its special tokens: mark it "special": true among the '
                     f"added_tokens of its tokenizer.json, or name another one; {_offered(special_tokens(tokenizer))}"
                 )

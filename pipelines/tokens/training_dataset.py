@@ -130,11 +130,8 @@ class BlendDataset:
         self._files = _files(folder, content)
         self._streams = _streams(content, split, self.seed, sequence_length, self._files)
         self._schedule = GroupSchedule([stream.samples for stream in self._streams])
-        self.samples = dict(zip((stream.name for stream in self._streams), self._schedule.samples, strict=True))
-        self.cut_tokens = {
-            stream.name: stream.planned - stream.tokens_in(count)
-            for stream, count in zip(self._streams, self._schedule.samples, strict=True)
-        }
+        self.samples = {stream.name: stream.samples for stream in self._streams}
+        self.cut_tokens = {stream.name: stream.planned - stream.tokens for stream in self._streams}
 
     def __len__(self) -> int:
         """Samples; 0 where the tokens do not fill one."""
@@ -184,8 +181,8 @@ class BlendDataset:
     @property
     def padding_share(self) -> float:
         """Share of padding in all samples, 0 where documents are concatenated. Maps packed files, if there are any."""
-        padding = sum(s.padding_in(count) for s, count in zip(self._streams, self._schedule.samples, strict=True))
-        return padding / (len(self) * (self.sequence_length + 1)) if len(self) else 0.0
+        room = len(self) * (self.sequence_length + 1)
+        return sum(stream.padding for stream in self._streams) / room if room else 0.0
 
     @property
     def all_count(self) -> bool:

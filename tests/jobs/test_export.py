@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from jobs.command import main
 from pipelines.costs.ledger import Ledger, Pointer
@@ -97,3 +98,15 @@ def test_sources_with_other_tokenizers_are_not_mixed_and_one_that_is_no_source_a
     assert "encoded with different tokenizers: run token_shards for all" in capsys.readouterr().err
     assert not (tmp_path / "mixed").exists()
     assert corpusmill(tmp_path, "export", "token_shards[web]", str(tmp_path / "one")) == 0
+
+
+def test_a_profile_without_any_of_its_sources_is_told(
+    profile: Profile, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = tmp_path / "profile.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["sources"] = [{**content["sources"][0], "name": "pages"}]
+    content["reference_sources"] = ["pages"]
+    path.write_text(yaml.safe_dump(content))
+    assert corpusmill(tmp_path, "export", "token_shards", str(tmp_path / "out")) == 1
+    assert "was made of no source of this profile; its sources are pages" in capsys.readouterr().err

@@ -1,13 +1,12 @@
 """Small datasets in a store, for the tests of this folder."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from pipelines.dataset import Dataset, Draft, Part, Shard, seal, write_shard
+from pipelines.dataset import Dataset, Draft, Part, seal, write_shard
 from pipelines.schemas import DOCUMENTS
 from pipelines.store import Store
 
@@ -45,13 +44,3 @@ def documents(store: Store, sources: Mapping[str, Sequence[Mapping[str, str | tu
 def sealed(store: Store, draft: Draft, asset: str, partition: str = "") -> Dataset:
     """A draft as a dataset of one partition."""
     return Dataset(asset, (seal(store, draft, asset=asset, partition=partition),), store)
-
-
-def tokenizer_from(store: Store, tokenizer_json: Path, eos_token: str) -> Dataset:
-    """A ready-made tokenizer as a dataset."""
-    files = {
-        "tokenizer.json": tokenizer_json.read_bytes(),
-        "tokenizer_config.json": json.dumps({"eos_token": eos_token}).encode(),
-    }
-    shards = tuple(Shard(store.put(data), len(data), name=name) for name, data in files.items())
-    return sealed(store, Draft({"tokenizer": Part("files", shards)}), "tokenizer")

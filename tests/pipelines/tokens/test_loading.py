@@ -358,8 +358,9 @@ def test_the_words_of_a_pre_tokenizer_like_gpt4_are_kept_in_the_file(store, engi
 @pytest.mark.parametrize(
     ("added", "asked", "told"),
     [
-        ("<eot>", {"eos_token": "<eot>"}, r"tokenizer\.eos_token: plain text that spells out '<eot>'"),
-        ("<eot>", {"eos_token": "a"}, r"tokenizer\.eos_token: plain text that spells out 'a'"),
+        ("<eot>", {"eos_token": "<eot>"}, r"tokenizer\.eos_token: plain text can have the id of '<eot>'"),
+        ("<eot>", {"eos_token": "a"}, r"tokenizer\.eos_token: plain text can have the id of 'a'"),
+        ("<eot>", {"eos_token": "Ġto"}, r"tokenizer\.eos_token: plain text can have the id of 'Ġto'"),
         ("<think>", {"reserved_tokens": ["<think>"]}, r"tokenizer\.reserved_tokens: .*'<think>'"),
     ],
 )

@@ -16,8 +16,8 @@ from pipelines.tokens import parity
 from pipelines.tokens.indexed import IndexedTokens
 from pipelines.tokens.shards import tokenize
 from pipelines.tokens.tokenize_params import TokenizeParams
-from tests.pipelines.tokens.corpus import documents, sealed, shared, tokenizer_from
-from tests.pipelines.tokens.tokenizers import dataset_like
+from tests.pipelines.tokens.corpus import documents, sealed, shared
+from tests.pipelines.tokens.tokenizers import dataset_like, dataset_of
 
 
 def read(dataset, folder):
@@ -106,14 +106,14 @@ def test_a_ready_made_tokenizer_works(store, engine, tmp_path):
     path = shared("tokenizers/gpt_neo_tokenizer.json")
     oracle = Tokenizer.from_file(str(path))
     end = oracle.token_to_id("<|endoftext|>")
-    shards = run(store, tokenizer_from(store, path, "<|endoftext|>"), [{"a": "Hello world"}], engine)
+    shards = run(store, dataset_of(store, path, {"eos_token": "<|endoftext|>"}), [{"a": "Hello world"}], engine)
     stats = shards.version.stats
     assert (stats["dtype"], stats["vocabulary_size"], stats["eos_id"]) == ("uint16", 50_280, end)
     assert read(shards, tmp_path) == [[[*oracle.encode("Hello world").ids, end]]]
 
 
 def test_an_end_token_that_does_not_exist_is_told(store, engine):
-    ready = tokenizer_from(store, shared("tokenizers/gpt_neo_tokenizer.json"), "</s>")
+    ready = dataset_of(store, shared("tokenizers/gpt_neo_tokenizer.json"), {"eos_token": "</s>"})
     with pytest.raises(ValueError, match=r"'</s>', which tokenizer\.json lacks"):
         run(store, ready, [], engine)
 
