@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.filters.toxicity.neural_params import NeuralParams
 from tests.pipelines.filters.corpus import DATA
 
 COMMENTS, TWEETS = "surge_toxicity_en.csv", "davidson_tweets.csv"
@@ -31,6 +32,10 @@ RUDE = ["you are a stupid idiot", "shut up you moron", "what an ugly piece of sh
 KIND = ["what a lovely garden you have", "thank you for the tea", "the train leaves at noon", "i like this book a lot"]
 
 
+TEXTS = ["you idiot", "", "!!!", "the tea [SEP] you moron", "天气很好", "Thank you for the tea! " * 4, *RUDE, *KIND]
+"""Rude, kind, empty, long, and with marks that a tokenizer knows."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint on disk. config: the folder for huggingface_config_path. labels: as Detoxify names them."""
@@ -38,6 +43,13 @@ class Checkpoint:
     path: Path
     config: Path
     labels: tuple[str, ...]
+
+
+def of(made: Checkpoint, **settings: Any) -> NeuralParams:
+    """Parameters for a checkpoint on disk."""
+    return NeuralParams.model_validate(
+        {"checkpoint": str(made.path), "huggingface_config_path": str(made.config), **settings}
+    )
 
 
 @dataclass(frozen=True)

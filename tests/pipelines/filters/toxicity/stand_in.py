@@ -5,8 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from pipelines.dataset import Dataset
+from pipelines.engines.local import Engine
 from pipelines.filters.toxicity.neural import BatchTooLarge
 from pipelines.filters.toxicity.neural_params import NeuralParams
+from pipelines.filters.toxicity.params import ToxicityParams
+from pipelines.filters.toxicity.stage import score_toxicity
+from pipelines.store import Store
+from tests.pipelines.filters.corpus import published
 
 KIND, RUDE = "a lovely day in the garden", "you stupid fucking idiot"
 OPEN = "what a damn cold morning"
@@ -46,3 +52,17 @@ class StandIn:
 def identity(params: NeuralParams) -> dict[str, Any]:
     """Its identity, in place of that of a checkpoint."""
     return {"checkpoint": params.checkpoint, "batch_tokens": params.batch_tokens, "device": "cpu"}
+
+
+def config(*words: str, languages: tuple[str, ...] = ("en",), **more: Any) -> ToxicityParams:
+    neural = [{"checkpoint": word, "languages": list(languages), "batch_tokens": 1000} for word in words]
+    return ToxicityParams.model_validate({"neural": neural, "band": [0.3, 0.9], **more})
+
+
+def scored(store: Store, engine: Engine, given: Dataset, wanted: ToxicityParams) -> tuple[dict[str, Any], Dataset]:
+    draft = score_toxicity(given, wanted, engine)
+    return draft.stats, published(store, draft, "toxicity_scores")
+
+
+def rows(data: Dataset, part: str = "toxicity") -> list[tuple[Any, ...]]:
+    return [tuple(row.values())[1:] for row in data.table(part).to_pylist()]

@@ -4,32 +4,20 @@ The neural model is a stand-in that knows one word; the real one is tested in te
 """
 
 import json
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import yaml
-from pydantic import ValidationError
 
-from pipelines.dataset import Dataset
 from pipelines.engines.local import Engine
-from pipelines.engines.task import Task
-from pipelines.filters.params import FilterParams
 from pipelines.filters.toxicity import experts
-from pipelines.filters.toxicity.experts import verdict_of
 from pipelines.filters.toxicity.labelled import read_sample
 from pipelines.filters.toxicity.params import CalibrationParams, ToxicityParams
-from pipelines.filters.toxicity.remote import RemoteError
 from pipelines.filters.toxicity.screen import Screen
 from pipelines.filters.toxicity.stage import score_toxicity
-from pipelines.purchases import Quote
 from pipelines.store import Store
-from resources.settings import HOME
-from tests.pipelines.filters.corpus import documents, published
-from tests.pipelines.filters.toxicity.perspective import serving
-from tests.pipelines.filters.toxicity.stand_in import KIND, OPEN, RUDE, StandIn, identity
+from tests.pipelines.filters.corpus import documents
+from tests.pipelines.filters.toxicity.stand_in import KIND, OPEN, RUDE, StandIn, config, identity, rows, scored
 
 
 @pytest.fixture
@@ -44,20 +32,6 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, StandIn]:
     monkeypatch.setattr(experts, "_opened", open_one)
     monkeypatch.setattr(experts.neural, "identity", identity)
     return opened
-
-
-def config(*words: str, languages: tuple[str, ...] = ("en",), **more: Any) -> ToxicityParams:
-    neural = [{"checkpoint": word, "languages": list(languages), "batch_tokens": 1000} for word in words]
-    return ToxicityParams.model_validate({"neural": neural, "band": [0.3, 0.9], **more})
-
-
-def scored(store: Store, engine: Engine, given: Dataset, wanted: ToxicityParams) -> tuple[dict[str, Any], Dataset]:
-    draft = score_toxicity(given, wanted, engine)
-    return draft.stats, published(store, draft, "toxicity_scores")
-
-
-def rows(data: Dataset, part: str = "toxicity") -> list[tuple[Any, ...]]:
-    return [tuple(row.values())[1:] for row in data.table(part).to_pylist()]
 
 
 def test_the_model_reads_what_the_screen_leaves_open(
@@ -280,183 +254,3 @@ def test_a_sample_whose_labels_are_in_doubt_is_refused(tmp_path: Path, content: 
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=problem):
         read_sample(CalibrationParams(path=str(path)))
-
-
-# -- the remote scorer ------------------------------------------------------------------------------------------------
-
-
-def remote(url: str, **more: Any) -> ToxicityParams:
-    said = {"url": url, "languages": ["ko", "de"], "usd_per_call": "0.002", "requests_per_second": 1e4}
-    return ToxicityParams.model_validate({"remote": {**said, "backoff_seconds": 0, **more}})
-
-
-def bought_by(engine: Engine) -> dict[str, Decimal]:
-    """What results bought, by the last word of their stage."""
-    bought = {engine.store.action(result.key)["stage"]: result.bought_usd for result in engine.results}
-    return {stage.rpartition(".")[2]: usd for stage, usd in bought.items() if usd}
-
-
-def test_a_quote_is_a_call_for_each_passage_and_for_each_try_at_most(store: Store, engine: Engine) -> None:
-    given = documents(store, ["bad", "good " * 1000, KIND], language=["ko", "de", "en"])  # two passages of 3,000 bytes
-    with serving() as service:
-        wanted = remote(service.url, tries=5)
-        tasks: list[Task] = []
-        run = engine.run
-        engine.run = lambda task: tasks.append(task) or run(task)
-        score_toxicity(given, wanted, engine)
-        asked = len(service.asked)
-        total = sum((task.quoted(store) for task in tasks), Quote())
-        assert len(service.asked) == asked, "a quote asks nobody"
-    assert total.expected.bought == {"calls of 127.0.0.1": asked} == {"calls of 127.0.0.1": 3}
-    assert (total.expected_usd, total.most_usd) == (Decimal("0.006"), Decimal("0.030"))
-
-
-def test_the_remote_scorer_reads_what_no_model_knows_and_its_calls_are_charged(store: Store, engine: Engine) -> None:
-    long = "good " * 900 + "bad " * 100  # two passages of 3,000 bytes at most
-    given = documents(store, [KIND, "bad good", long, "今日は"], language=["en", "ko", "de", "ja"])
-    with serving((429, {})) as service:
-        stats, data = scored(store, engine, given, remote(service.url, connections=1))
-        assert [row[2] for row in rows(data)] == ["screen", "remote", "remote", None]
-        assert rows(data)[1] == (0.5, 0.5, "remote", None)
-        worst, mean = rows(data)[2][:2]
-        assert 0 < mean < worst < 0.5
-        assert sorted(asked["languages"] for asked in service.asked) == [["de"]] * 2 + [["ko"]] * 2
-        assert stats["remote_calls"] == len(service.asked) == 4
-        bought = engine.progress.bought
-        assert bought.bought == {"calls of 127.0.0.1": 4}
-        assert bought.bought_usd == {"calls of 127.0.0.1": Decimal("0.008")}
-        again = engine.charged_to("later")
-        score_toxicity(given, remote(service.url, usd_per_call="0.004"), again)
-        assert (len(service.asked), again.progress.bought.bought) == (4, {})
-        assert bought_by(again) == {"remote": Decimal("0.008")}, "what it cost when it was bought"
-
-
-def test_calls_of_work_that_fails_are_charged_too(store: Store, engine: Engine) -> None:
-    given = documents(store, ["bad"], language="ko")
-    with serving(*[(500, {})] * 9) as service, pytest.raises(RemoteError):
-        score_toxicity(given, remote(service.url, tries=3), engine)
-    assert engine.progress.bought.bought == {"calls of 127.0.0.1": 3}
-
-
-def test_an_answer_that_was_paid_for_is_not_asked_for_again_after_a_failure(store: Store, engine: Engine) -> None:
-    given = documents(store, [f"{'bad ' * number}good" for number in range(6)], language="ko")
-    with serving(*[None] * 3, *[(500, {})] * 9) as service:
-        wanted = remote(service.url, tries=1, connections=1)
-        with pytest.raises(RemoteError):
-            score_toxicity(given, wanted, engine)
-        assert len(service.asked) == 4
-        service.first.clear()
-        later = engine.charged_to("later")
-        _, data = scored(store, later, given, remote(service.url, tries=1, connections=1, usd_per_call="0.004"))
-        assert [row[0] for row in rows(data)] == pytest.approx([number / (number + 1) for number in range(6)])
-        assert len(service.asked) == 4 + 3
-        [result] = [one for one in later.results if one.bought_usd]
-        assert (result.bought_usd, result.kept_usd) == (Decimal("0.012"), {"test": Decimal("0.006")})
-        assert list((Path(store.root) / "work").iterdir()) == [], "what was kept meanwhile is gone"
-
-
-def test_what_the_remote_scorer_refuses_has_no_score(store: Store, engine: Engine) -> None:
-    given = documents(store, ["bad", "bad"], language="ko")
-    with serving((400, {})) as service:
-        stats, data = scored(store, engine, given, remote(service.url, connections=1))
-    assert [row[0] for row in rows(data)] == [None, 1.0]
-    assert (stats["remote_refused"], stats["unknown_language"]) == (1, {"ko": 1})
-
-
-def test_texts_that_were_all_refused_are_asked_for_again(store: Store, engine: Engine) -> None:
-    """Given a service that refuses whatever it is asked, is mended then, and fails once more."""
-    given = documents(store, [f"{'bad ' * number}good" for number in range(10)], language="ko")
-    with serving(*[(400, {})] * 10) as service:
-        wanted = remote(service.url, tries=1, connections=1)
-        with pytest.raises(RemoteError, match="refuses each of 10 texts"):
-            score_toxicity(given, wanted, engine)
-        service.first += [None] * 4 + [(500, {})]
-        with pytest.raises(RemoteError, match="gave no score"):
-            score_toxicity(given, wanted, engine)
-        _, data = scored(store, engine, given, wanted)
-        assert len(service.asked) == 10 + 5 + 6
-    assert [row[0] for row in rows(data)] == pytest.approx([number / (number + 1) for number in range(10)])
-
-
-# -- parameters and labels --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wrong", "problem"),
-    [
-        ({"neural": [{"checkpoint": "x"}]}, "neural needs to know what the screen leaves open"),
-        ({"neural": [{"checkpoint": "x"}], "band": [0.9, 0.1]}, "band must be two scores"),
-        ({"band": [0.1, 0.9]}, "there is none"),
-        ({"neural": [{"checkpoint": "x"}], "band": [0, 1], "calibration": {"path": "x"}}, "not both"),
-        ({"calibration": {"path": "x"}}, "neural names none"),
-        ({"unknown_languages": "remote"}, "unknown_languages is remote, which is not set"),
-        ({"remote": {"url": "https://x"}}, "remote.usd_per_call is missing"),
-        ({"remote": {"url": "https://x?key=s3cret", "usd_per_call": "0"}}, "remote.url"),  # it would be recorded
-        ({"remote": {"url": "https:///x", "usd_per_call": "0"}}, "a host that can be asked"),
-        ({"remote": {"url": "http://x:99999/y", "usd_per_call": "0"}}, "a host that can be asked"),
-        ({"remote": {"url": "http://[::1", "usd_per_call": "0"}}, "a host that can be asked"),
-        ({"remote": {"attributes": ["TOXICITY", "TOXICITY"]}}, "each attribute once"),
-        ({"languages": ["EN"]}, "ISO 639 code in small letters"),  # it would match no document
-        ({"lexicons": {"german": "x"}}, "ISO 639 code in small letters"),
-        ({"neural": [{"checkpoint": "x", "languages": ["zh-CN"]}], "band": [0, 1]}, "ISO 639 code in small letters"),
-        (
-            {"neural": [{"checkpoint": "x"}], "calibration": {"path": "x", "language": "fr"}},
-            "calibration.language fr is not among languages",
-        ),
-    ],
-)
-def test_a_cascade_that_is_not_whole_is_refused(wrong: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
-        ToxicityParams.model_validate(wrong)
-
-
-@pytest.mark.parametrize(
-    ("said", "buys"),
-    [
-        ({}, False),
-        ({"url": "https://x", "usd_per_call": "0"}, False),
-        ({"url": "https://x", "usd_per_call": "0.1"}, True),
-    ],
-)
-def test_who_asks_a_service_that_costs_something_buys(said: dict[str, Any], buys: bool) -> None:
-    assert ToxicityParams.model_validate({"remote": said}).buys == buys
-
-
-def test_paths_are_not_recorded_and_come_back() -> None:
-    here = config("/data/a.ckpt", lexicons={"de": "/data/de.txt"})
-    assert "/data" not in json.dumps(here.recorded)
-    assert ToxicityParams.model_validate(ToxicityParams.restored(here.recorded, here)) == here
-    sampled = config("/data/a.ckpt", band=None, calibration={"path": "/data/s.csv"})
-    assert "/data" not in json.dumps(sampled.recorded)
-    assert ToxicityParams.model_validate(ToxicityParams.restored(sampled.recorded, sampled)) == sampled
-
-
-def test_the_verdict_is_the_label_that_says_toxic_or_the_only_one() -> None:
-    def said(*labels: str) -> list[float]:
-        table = experts.labels_table(
-            "neural:x",
-            documents_ids(2),
-            list(labels),
-            np.arange(2 * len(labels)).reshape(2, -1),
-            np.zeros((2, len(labels))),
-        )
-        return verdict_of(table, experts.VERDICTS)[0].tolist()
-
-    def documents_ids(count: int) -> Any:
-        import pyarrow as pa
-
-        return pa.chunked_array([[f"{number:032x}" for number in range(count)]], pa.large_string())
-
-    assert said("insult", "toxicity", "toxic") == [1, 4]
-    assert said("insult", "toxic") == [1, 3]
-    assert said("rude") == [0, 1]
-    with pytest.raises(ValueError, match=r"neural:x \(insult, threat\) none is toxicity or toxic"):
-        said("insult", "threat")
-
-
-def test_the_example_in_the_docs_is_a_profile() -> None:
-    page = (HOME / "docs" / "scoring.md").read_text(encoding="utf-8")
-    section = page.split("\n## Toxicity\n")[1]
-    said = yaml.safe_load(section.split("```yaml\n")[1].split("```")[0])
-    assert ToxicityParams.model_validate(said["toxicity"]).neural_threshold == said["filters"]["max_toxicity"]
-    assert FilterParams.model_validate(said["filters"]).unknown_languages == "drop"
